@@ -18,6 +18,7 @@
 #include "tests/simulation/model.h"
 #include "tests/simulation/report.h"
 #include "tests/simulation/rules.h"
+#include "tests/simulation/uses.h"
 #include "tests/simulation/world.h"
 
 namespace sluice::simulation {
@@ -54,6 +55,7 @@ class Answers {
     const Model& model;
     Fleet& fleet;
     Ledger& ledger;
+    Uses& uses;
     Report& report;
   };
   // All of these must outlive this object.
@@ -87,8 +89,10 @@ class Answers {
   void NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch);
   void Deny(const Question& question);
   void MayKeep(const Question& question, const Charged& charged);
+  void JudgeGrant(const Question& question);
   void JudgeError(const Call& call, const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
+  Duration AgeOfDenials(const Call& call, std::string_view rule) const;
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
   bool ExpectsHealth(const Call& call) const;

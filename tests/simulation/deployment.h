@@ -20,9 +20,11 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // Called with the counters of a master and of its promoted standby.
-  using OnTakeOver =
-      std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
+  // Called with the counters of a master and of its promoted standby, or those before and after a
+  // reset.
+  enum class Loss { kFailover, kReset };
+  using OnTakeOver = std::function<void(const Script::Counters& master,
+                                        const Script::Counters& standby, Loss loss)>;
 
   // `script` must outlive this.
   Deployment(World& world, RedisUrl::Kind kind, const Script& script, OnTakeOver on_take_over);

@@ -25,6 +25,9 @@ class World {
   World& operator=(const World&) = delete;
 
   SteadyTime now() const { return now_; }
+  // The clock of BootNow, which falls behind only by a planted fault.
+  SteadyTime boot_now() const { return now_ - boot_lag_; }
+  void StopBootClock(Duration duration) { boot_lag_ += duration; }
 
   // Events with the same time happen in the order in which they were added.
   void At(SteadyTime time, Event event);
@@ -55,6 +58,7 @@ class World {
   };
 
   SteadyTime now_;
+  Duration boot_lag_{};
   std::mt19937_64 random_;
   std::uint64_t events_ = 0;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
