@@ -91,7 +91,8 @@ void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) 
 // If a slot has another owner twice, a later check may be decided first.
 void Answers::JudgeOrder() {
   const Deployment& redis = context_.fleet.redis();
-  if (out_of_order_.empty() || redis.moved_slots() + redis.failovers() >= 2) return;
+  if (out_of_order_.empty() || !trusts_clock_ || redis.moved_slots() + redis.failovers() >= 2)
+    return;
   Break(fmt::format("{} was decided out of order", out_of_order_));
 }
 
@@ -132,7 +133,8 @@ void Answers::OnAnswer(const Call& call, const Question& question,
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
   Deny(question);
   for (const v1::LimitStatus& status : response.limits()) {
-    if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
+    const bool is_known = status.source() == v1::SOURCE_DENY_CACHE && trusts_clock_;
+    if (is_known) JudgeRemembered(call, question, status);
   }
 }
 
@@ -248,6 +250,7 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
 }
 
 void Answers::JudgeLearned() {
+  if (!trusts_clock_) return;
   for (const auto& [counter, changes] : context_.model.changes()) {
     for (std::int64_t server = 0; server < Fleet::kServers; ++server) {
       JudgeLearned(server, counter, changes.back().key);

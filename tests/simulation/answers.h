@@ -76,6 +76,9 @@ class Answers {
   void JudgeOrder();
   void JudgeLeases() { leases_.Judge(); }
 
+  // Redis' clock jumps: times of its decisions cannot be compared with others.
+  void DistrustClock() { trusts_clock_ = false; }
+
   // From now on Redis decides everything.
   void ExpectHealth() { healthy_since_ = context_.world.now(); }
 
@@ -101,6 +104,7 @@ class Answers {
   const Context context_;
   Leases leases_;
   SteadyTime healthy_since_ = SteadyTime::max();
+  bool trusts_clock_ = true;
   std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
 };
 

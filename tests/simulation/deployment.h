@@ -38,6 +38,10 @@ class Deployment {
 
   // Starts a fault of Sentinel or Cluster, which ends by itself.
   void Disturb();
+  // Starts to move a slot to another server, if this is a cluster.
+  void MoveSlot() {
+    if (slots_) BeginMove();
+  }
   // Ends the faults that do not end by themselves.
   void Heal();
 

@@ -39,6 +39,7 @@ class Fleet {
   void Heal() { redis_.Heal(); }
 
   void Stall();  // one of the servers
+  void MoveSlot() { redis_.MoveSlot(); }
 
   // Resets the counters of a subject at one of the servers, for all.
   void Reset(const Subject& subject) { servers_[world_.Below(kServers)]->Reset(subject); }

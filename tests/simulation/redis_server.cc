@@ -135,7 +135,7 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
   };
   const auto reply = script_.Run({.keys = all.subspan(3, key_count),
                                   .arguments = all.subspan(3 + key_count),
-                                  .now = clock_.Now(),
+                                  .now = clock_.Now() + world_.redis_ahead(),
                                   .server = command.from,
                                   .may_read = may_read,
                                   .planted = planted_},

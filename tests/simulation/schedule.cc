@@ -46,6 +46,7 @@ class Schedule {
   Report Run();
 
  private:
+  bool MayLease() const { return !resets_ && !jumps_; }
   void ScheduleCalls(std::uint64_t n, Duration begin);
   void ScheduleBusyCalls();
   struct BusyCalls {
@@ -54,8 +55,9 @@ class Schedule {
     std::uint64_t most_cost;
   };
   Duration ScheduleBusyCalls(const Subject& subject, const BusyCalls& calls, Duration begin);
-  void ScheduleStalls();
+  void ScheduleStallsAndMoves();
   void ScheduleResets();
+  void ScheduleClockJumps();
   void ScheduleFaults();
   void ScheduleReloads();
   void Reload();
@@ -89,7 +91,9 @@ class Schedule {
   // admit once more what leases hold, so schedules with resets take none.
   const bool is_busy_;
   const bool resets_ = is_busy_ && world_.OneIn(4);
-  const bool leases_busily_ = !resets_ && world_.OneIn(3);
+  // Redis' clock jumps: leases end by it, and callers do not know.
+  const bool jumps_ = is_busy_ && world_.OneIn(5);
+  const bool leases_busily_ = MayLease() && world_.OneIn(3);
 };
 
 // Half of the calls come in bursts.
@@ -151,11 +155,12 @@ void Schedule::MakeBusyCall(std::uint64_t server, const Subject& subject, std::u
   Send(call, /*may_lack_patience=*/world_.OneIn(20));
 }
 
-void Schedule::ScheduleStalls() {
-  for (std::uint64_t n = 1 + world_.Below(3); n > 0; --n) {
+// A stalled server returns late; a slot may move while units are out.
+void Schedule::ScheduleStallsAndMoves() {
+  for (std::uint64_t n = 1 + world_.Below(5); n > 0; --n) {
     world_.After(world_.Between(Duration(0), kLoad), [this] {
       ++report_.faults;
-      fleet_.Stall();
+      world_.OneIn(2) ? fleet_.Stall() : fleet_.MoveSlot();
     });
   }
 }
@@ -165,6 +170,21 @@ void Schedule::ScheduleResets() {
     world_.After(world_.Between(Duration(0), kLoad), [this] {
       ++report_.resets;
       fleet_.Reset(rules_.DrawBusySubject());
+    });
+  }
+}
+
+// Ahead, or back by less or more than counters wait for.
+void Schedule::ScheduleClockJumps() {
+  answers_.DistrustClock();
+  for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {
+    const Duration jumps[] = {world_.Between(milliseconds(1), milliseconds(300)),
+                              -world_.Between(milliseconds(1), milliseconds(400)),
+                              -world_.Between(milliseconds(2000), milliseconds(5000))};
+    world_.After(world_.Between(Duration(0), kLoad), [this, by = world_.Pick(jumps)] {
+      uses_.Jump(by, fleet_.redis(), WorldClock::TimeAt(world_.now()));
+      world_.ShiftRedisClock(by);
+      ++report_.faults;
     });
   }
 }
@@ -179,7 +199,7 @@ void Schedule::MakeCall() {
   // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
   // A batch in which only some checks of a counter take leases needs several calls in turn.
-  const bool leases = !resets_ && world_.OneIn(3);
+  const bool leases = MayLease() && world_.OneIn(3);
   for (std::uint64_t i = 0; i < n; ++i) {
     call.questions.push_back(varied || i < 2 ? MakeQuestion(rules_.DrawSubject(), leases)
                                              : call.questions[i % 2]);
@@ -276,8 +296,9 @@ Report Schedule::Run() {
   ScheduleFaults();
   ScheduleReloads();
   if (is_busy_) ScheduleBusyCalls();
-  if (is_busy_ && world_.OneIn(2)) ScheduleStalls();
+  if (is_busy_ && !world_.OneIn(3)) ScheduleStallsAndMoves();
   if (resets_) ScheduleResets();
+  if (jumps_) ScheduleClockJumps();
   Duration pause = kPause;
   const bool is_long = world_.OneIn(3);
   if (is_long) {

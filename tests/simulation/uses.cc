@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestLife(150);  // of a grant, in Rules
 
+// Whether counters follow a jump of the clock; otherwise their time stands still.
+bool IsLong(Duration jump) { return jump < -std::chrono::seconds(1); }
+
 }  // namespace
 
 void Uses::Allow(const std::string& counter, const Limit& limit) {
@@ -46,6 +49,41 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
   }
 }
 
+// If it jumps ahead, the time that it skips refills, and what is out counts once more. If it jumps
+// back for long, a window may end before what is out, which keeps its life.
+void Uses::Jump(Duration by, const Deployment& redis, Time now) {
+  jumps_.push_back({now, by});
+  if (by < Duration() && !IsLong(by)) return;
+  for (auto& [name, account] : accounts_) {
+    std::int64_t units = 0;
+    redis.ForEachMaster([&, &counter = name](const Script::Counters& counters) {
+      const auto its = counters.by_name.find(counter);
+      if (its == counters.by_name.end()) return;
+      units += GrantsOutOf(its->second.limit, its->second.state).units();
+    });
+    const auto* const bucket = std::get_if<TokenBucket>(&account.limit);
+    if (bucket != nullptr && by > Duration()) {
+      units += bucket->rate * by.count() / bucket->period.count() + 1;
+    }
+    account.extra.push_back({units, {now, now + kLongestLife}});
+  }
+}
+
+std::optional<Uses::Moment> Uses::MomentOf(const Interval& within) const {
+  Moment moment{.epoch = 0, .time = within.begin};
+  Time stands_until = Time::min();
+  Duration ahead{};
+  for (const ClockJump& jump : jumps_) {
+    if (jump.at > within.end) break;
+    if (jump.at >= within.begin) return std::nullopt;
+    stands_until = IsLong(jump.by) ? Time::min() : std::max(stands_until, jump.at + ahead);
+    moment.epoch += IsLong(jump.by) ? 1 : 0;
+    ahead += jump.by;
+  }
+  moment.time += ahead;
+  return moment.time < stands_until ? std::nullopt : std::optional(moment);
+}
+
 std::int64_t Uses::ExtraIn(const Account& account, const Interval& interval) {
   std::int64_t units = 0;
   for (const Units& extra : account.extra) {
@@ -70,12 +108,15 @@ std::vector<std::string> Uses::Judge(const Model& model) const {
 // While checks that will be undone have taken units, a full bucket refills. Each undo takes into
 // account what refilled since its check; but not what it would have lost if others, undone before
 // it, had taken nothing. So a bucket may refill this time twice.
-std::vector<Uses::Interval> Uses::UndoneIn(const Model& model, const std::string& counter) {
+std::vector<Uses::Interval> Uses::UndoneIn(const Model& model, const std::string& counter) const {
   std::vector<Interval> undone;
   const auto changes = model.changes().find(counter);
   if (changes == model.changes().end()) return undone;
   for (const Model::Change& change : changes->second) {
-    if (change.undoes_since) undone.push_back({*change.undoes_since, change.at});
+    if (!change.undoes_since) continue;
+    // Its times cannot be compared if the clock jumped.
+    undone.push_back(jumps_.empty() ? Interval{*change.undoes_since, change.at}
+                                    : Interval{Time::min(), Time::max()});
   }
   std::sort(undone.begin(), undone.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
@@ -119,19 +160,25 @@ void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
 }
 
 void Uses::JudgeWindows(const FixedWindow& limit, const Judged& judged,
-                        std::vector<std::string>& broken) {
+                        std::vector<std::string>& broken) const {
   const bool is_one = limit.align == FixedWindow::Align::kFirst;  // outlasts a schedule
-  std::map<Time, std::int64_t> used;
+  std::map<Moment, Units> windows;
   for (const Units& use : judged.account.uses) {
-    const Time start = is_one ? Time() : limit.WindowStart(use.within.begin);
-    if (is_one || use.within.end < limit.WindowEnd(start)) used[start] += use.units;
+    const auto moment = is_one ? Moment() : MomentOf(use.within);
+    if (!moment) continue;
+    const Time start = is_one ? Time() : limit.WindowStart(moment->time);
+    const Time end = moment->time + (use.within.end - use.within.begin);
+    if (!is_one && end >= limit.WindowEnd(start)) continue;
+    Units& window = windows.try_emplace({moment->epoch, start}, Units{0, use.within}).first->second;
+    window.units += use.units;
+    window.within.begin = std::min(window.within.begin, use.within.begin);
+    window.within.end = std::max(window.within.end, use.within.end);
   }
-  for (const auto& [start, units] : used) {
-    const Interval window{start, is_one ? Time::max() : limit.WindowEnd(start)};
-    const std::int64_t most = limit.limit + ExtraIn(judged.account, window);
-    if (units <= most) continue;
+  for (const auto& [moment, used] : windows) {
+    const std::int64_t most = limit.limit + ExtraIn(judged.account, used.within);
+    if (used.units <= most) continue;
     broken.push_back(
-        fmt::format("{}: {} units of {} were used in a window", judged.counter, units, most));
+        fmt::format("{}: {} units of {} were used in a window", judged.counter, used.units, most));
   }
 }
 
