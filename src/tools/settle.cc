@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "client/client.h"
-#include "client/message_json.h"
 #include "client/duration.h"
+#include "client/message_json.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/request_options.h"

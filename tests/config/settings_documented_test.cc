@@ -55,8 +55,8 @@ TEST(SettingsDocumented, Help_NamesEachWithItsDefault) {
 }
 
 TEST(SettingsDocumented, Docs_NameNoOtherVariable) {
-  std::set<std::string> known{"SLUICE_CONFIG", "SLUICE_ADDR", "SLUICE_TOKEN", "SLUICE_",
-                              "SLUICE_REDIS_SERVER", "SLUICE_TOKEN_FILE"};
+  std::set<std::string> known{"SLUICE_CONFIG", "SLUICE_ADDR",         "SLUICE_TOKEN",
+                              "SLUICE_",       "SLUICE_REDIS_SERVER", "SLUICE_TOKEN_FILE"};
   Settings settings;
   for (const Setting& setting : SettingsTable(settings)) known.insert(setting.variable);
   std::vector<std::filesystem::path> files{kSource / "README.md", kSource / "config/sluice.yaml"};
