@@ -237,14 +237,14 @@ void GrantTable::Close() {
   EndAll();
 }
 
-// A grant that is on its way is not used, either: its entry no longer exists.
+// The entry stays: it knows of a grant that may be on its way.
 void GrantTable::Forget(std::string_view key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
   const auto found = shard.entries.find(key);
   if (found == shard.entries.end()) return;
   if (found->second.holds()) --held_;
-  shard.entries.erase(found);
+  found->second.Forget();
 }
 
 }  // namespace sluice

@@ -37,6 +37,7 @@ GrantWish HeldGrant::Ask(std::int64_t units, BootTime now) {
 bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep) {
   const bool asked = counter.wanted.units > 0;
   if (asked) asking_ = false;
+  if (asked && std::exchange(is_void_, false)) return false;
   if (asked && !counter.failure && counter.grant.units == 0) {
     ask_after_ = begin_ + counter.wanted.life / 8;
   }

@@ -47,6 +47,12 @@ class HeldGrant {
   // it does.
   bool Learn(const CounterCheck& counter, bool may_keep);
 
+  // The counter was reset: neither what is held nor what is on its way is used.
+  void Forget() {
+    grant_ = {};
+    is_void_ = asking_;
+  }
+
   // When it must be returned; max() if nothing is held.
   BootTime end() const { return holds() ? end_ : BootTime::max(); }
   // When it can be forgotten; max() while a grant is held or asked for.
@@ -66,6 +72,7 @@ class HeldGrant {
   std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;
   bool asking_ = false;
+  bool is_void_ = false;  // what it asks for will not be used
 };
 
 }  // namespace sluice

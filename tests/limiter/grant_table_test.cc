@@ -130,6 +130,27 @@ TEST_F(GrantTableTest, CounterIsReset_OldUnitsAreNotUsed) {
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
+// It would be taken for the answer to a later question, and be used beyond its end.
+TEST_F(GrantTableTest, CounterThatWasReset_AGrantOnItsWayIsNotUsed) {
+  for (int i = 0; i < 3; ++i) Consume();
+  store_.holds = true;
+  Call first(shop_);
+  Call second(shop_);
+  for (Call* const call : {&first, &second}) {
+    call->request = RequestOf(Mode::kConsume, 1);
+    call->request.domain = "shop";
+    if (call == &second) shop_.grants().Forget("sluice:{shop/all/}:fixed_window:1m");
+    call->Start();
+  }
+  ASSERT_EQ(store_.held.size(), 2u);
+  store_.holds = false;
+  store_.held.front()->OnDecided();
+  EXPECT_EQ(Units("granted"), 8);
+  EXPECT_EQ(Units("returned"), 8);
+  EXPECT_EQ(Consume().source, Source::kStore);
+  store_.held.back()->OnDecided();
+}
+
 TEST_F(GrantTableTest, AnotherLimitHasNoPrefetch_NoGrantIsAskedFor) {
   FixedWindow other = kLimit;
   other.prefetch = {};

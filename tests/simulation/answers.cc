@@ -91,7 +91,8 @@ void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) 
 // If a slot has another owner twice, a later check may be decided first.
 void Answers::JudgeOrder() {
   const Deployment& redis = context_.fleet.redis();
-  if (out_of_order_.empty() || redis.moved_slots() + redis.failovers() >= 2) return;
+  if (out_of_order_.empty() || !trusts_clock_ || redis.moved_slots() + redis.failovers() >= 2)
+    return;
   Break(fmt::format("{} was decided out of order", out_of_order_));
 }
 
@@ -132,7 +133,8 @@ void Answers::OnAnswer(const Call& call, const Question& question,
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
   Deny(question);
   for (const v1::LimitStatus& status : response.limits()) {
-    if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
+    const bool is_known = status.source() == v1::SOURCE_DENY_CACHE && trusts_clock_;
+    if (is_known) JudgeRemembered(call, question, status);
   }
 }
 
@@ -152,7 +154,12 @@ void Answers::MayKeep(const Question& question, const Charged& charged) {
 // If the rules have changed in between, it is unknown what was charged.
 void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
-  const bool by_store = response.source() == v1::SOURCE_STORE;
+  const bool by_grant = response.source() == v1::SOURCE_GRANT;
+  if (by_grant) JudgeGrant(question);
+  const bool by_store = by_grant || response.source() == v1::SOURCE_STORE;
+  const bool is_used = by_store && !question.request.has_lease_ttl();  // a lease may give back
+  const Uses::Interval meanwhile{.begin = WorldClock::TimeAt(call.sent),
+                                 .end = WorldClock::TimeAt(context_.world.now())};
   Report& report = context_.report;
   TakenLease lease{.id = response.lease().id(),
                    .of_units = question.request.has_lease_ttl(),
@@ -171,6 +178,8 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
     for (const std::string& counter : counters) {
       const std::int64_t units = question.TakenOf(counter);
       (by_store ? report.admitted_by_store : report.admitted_by_fallback) += units;
+      if (by_grant) report.admitted_by_grant += units;
+      if (is_used && known) context_.uses.Use(counter, units, meanwhile);
       known ? context_.ledger.Admit(counter, units, by_store)
             : context_.ledger.Doubt(counter, units);
     }
@@ -181,6 +190,13 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
                             .counted_by_store = by_store});
   }
   if (response.has_lease()) leases_.OnTaken(std::move(lease));
+}
+
+// Only if all limits are prefetched.
+void Answers::JudgeGrant(const Question& question) {
+  const bool may = Rules::MayPrefetch(question.subject.endpoint);
+  if (may && !question.request.has_lease_ttl()) return;
+  Break(fmt::format("{} was decided by a grant", question.subject.endpoint));
 }
 
 // What a limit in an answer may have charged, under any version of the rules that the server has
@@ -196,19 +212,31 @@ std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& 
   return possible;
 }
 
+// How long the server remembered them at most.
+Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
+  Duration age{};
+  for (const int version : context_.fleet.VersionsSince(call.server, call.sent)) {
+    const Duration life =
+        context_.rules.PrefetchOf(version, rule, static_cast<std::size_t>(call.server));
+    age = std::max(age, life > Duration() ? life : DenyCache::kMaxAge);
+  }
+  return age;
+}
+
 // What a server remembers is true unless another server gave units back, or it has settled a lease
 // itself and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
                              .end = WorldClock::TimeAt(context_.world.now())};
-  const Model::Period known{.begin = period.begin - DenyCache::kMaxAge, .end = period.end};
+  const Model::Period known{.begin = period.begin - AgeOfDenials(call, status.rule()),
+                            .end = period.end};
   const Model::Period unread{
       .begin = period.begin - context_.fleet.network_time() - context_.fleet.stalls(),
       .end = period.end};
   const Model& model = context_.model;
   const bool crashed = context_.fleet.CrashesOf(call.server) > 0;  // it may be another process
-  const int server = crashed ? Model::kNoServer : static_cast<int>(call.server);
+  const int server = crashed ? Model::kEnded : static_cast<int>(call.server);
   const std::vector<Charged> possible = PossiblyCharged(call, question, status);
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
     const CounterDemand demand{{}, question.AskedOf(charged.counter)};
@@ -222,6 +250,7 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
 }
 
 void Answers::JudgeLearned() {
+  if (!trusts_clock_) return;
   for (const auto& [counter, changes] : context_.model.changes()) {
     for (std::int64_t server = 0; server < Fleet::kServers; ++server) {
       JudgeLearned(server, counter, changes.back().key);
@@ -245,6 +274,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
       for (const Limit& seen_under : limits) {
         CounterState read = state;
         Advance(seen_under, read, seen->at);
+        ForgetGrants(read);  // servers do not remember what is out
         least = std::min(least, FreeIn(limit, read, seen->at));
         most = std::max(most, FreeIn(limit, read, seen->at));
       }

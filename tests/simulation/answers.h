@@ -18,6 +18,7 @@
 #include "tests/simulation/model.h"
 #include "tests/simulation/report.h"
 #include "tests/simulation/rules.h"
+#include "tests/simulation/uses.h"
 #include "tests/simulation/world.h"
 
 namespace sluice::simulation {
@@ -54,6 +55,7 @@ class Answers {
     const Model& model;
     Fleet& fleet;
     Ledger& ledger;
+    Uses& uses;
     Report& report;
   };
   // All of these must outlive this object.
@@ -74,6 +76,9 @@ class Answers {
   void JudgeOrder();
   void JudgeLeases() { leases_.Judge(); }
 
+  // Redis' clock jumps: times of its decisions cannot be compared with others.
+  void DistrustClock() { trusts_clock_ = false; }
+
   // From now on Redis decides everything.
   void ExpectHealth() { healthy_since_ = context_.world.now(); }
 
@@ -87,8 +92,10 @@ class Answers {
   void NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch);
   void Deny(const Question& question);
   void MayKeep(const Question& question, const Charged& charged);
+  void JudgeGrant(const Question& question);
   void JudgeError(const Call& call, const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
+  Duration AgeOfDenials(const Call& call, std::string_view rule) const;
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
   bool ExpectsHealth(const Call& call) const;
@@ -97,6 +104,7 @@ class Answers {
   const Context context_;
   Leases leases_;
   SteadyTime healthy_since_ = SteadyTime::max();
+  bool trusts_clock_ = true;
   std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
 };
 

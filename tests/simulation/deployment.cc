@@ -47,8 +47,12 @@ Deployment::Deployment(World& world, RedisUrl::Kind kind, const Script& script,
 }
 
 RedisServer& Deployment::AddServer() {
-  return *servers_.emplace_back(
+  RedisServer& server = *servers_.emplace_back(
       std::make_unique<RedisServer>(world_, script_, At(7000 + servers_.size()), slots_.get()));
+  server.NotifyOfResets([this](const auto& before, const auto& after) {
+    on_take_over_(before, after, Loss::kReset);
+  });
+  return server;
 }
 
 std::shared_ptr<Link> Deployment::Connect(const Address& address, const LinkOptions& options) {
@@ -106,7 +110,7 @@ void Deployment::Lose(std::size_t index, std::optional<Script::Counters> replica
 void Deployment::Promote(std::size_t index, Script::Counters counters) {
   Shard& shard = shards_[index];
   ++failovers_;
-  on_take_over_(shard.master->counters(), counters);
+  on_take_over_(shard.master->counters(), counters, Loss::kFailover);
   std::swap(shard.master, shard.standby);
   if (slots_) slots_->Replace(index, shard.master->address());
   shard.master->Promote(std::move(counters));
@@ -139,6 +143,7 @@ void Deployment::MoveOneKey(const std::string& of_slot, std::size_t from, std::s
     const std::string& key = left[world_.Below(left.size())];
     source.MoveKey(key, shards_[to].master->counters());
     if (planted_ == Planted::kRecordsLeft) shards_[to].master->counters().records.erase(key);
+    if (planted_ == Planted::kGrantsLeft) shards_[to].master->counters().ForgetGrants(key);
   }
   world_.After(world_.Between(Duration(0), milliseconds(10)),
                [this, of_slot, from, to] { MoveOneKey(of_slot, from, to); });

@@ -20,9 +20,11 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // Called with the counters of a master and of its promoted standby.
-  using OnTakeOver =
-      std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
+  // Called with the counters of a master and of its promoted standby, or those before and after a
+  // reset.
+  enum class Loss { kFailover, kReset };
+  using OnTakeOver = std::function<void(const Script::Counters& master,
+                                        const Script::Counters& standby, Loss loss)>;
 
   // `script` must outlive this.
   Deployment(World& world, RedisUrl::Kind kind, const Script& script, OnTakeOver on_take_over);
@@ -36,6 +38,10 @@ class Deployment {
 
   // Starts a fault of Sentinel or Cluster, which ends by itself.
   void Disturb();
+  // Starts to move a slot to another server, if this is a cluster.
+  void MoveSlot() {
+    if (slots_) BeginMove();
+  }
   // Ends the faults that do not end by themselves.
   void Heal();
 

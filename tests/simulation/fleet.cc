@@ -38,10 +38,11 @@ std::unique_ptr<SluiceServer> Fleet::MakeServer(std::size_t server) {
   const auto& reloads = reloads_[server];
   return std::make_unique<SluiceServer>(
       world_, [this, number](const Address& address) { return ToRedis(address, number); },
-      SluiceServer::Options{.redis = redis_.url(),
-                            .rules = rules_.IndexOf(reloads.empty() ? 0 : reloads.back().version),
-                            .share = Share::OfServer(kServers, number),
-                            .planted = planted_});
+      SluiceServer::Options{
+          .redis = redis_.url(),
+          .rules = rules_.IndexOf(reloads.empty() ? 0 : reloads.back().version, server),
+          .share = Share::OfServer(kServers, number),
+          .planted = planted_});
 }
 
 // It sends nothing after that, and another process starts at once.
@@ -66,8 +67,8 @@ std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
 // A late server may go back to an older version than it has.
 void Fleet::Reload() {
   const int version = rules_.versions() - 1;
-  const auto rules = rules_.IndexOf(version);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const auto rules = rules_.IndexOf(version, i);
     world_.After(world_.Between(Duration(0), milliseconds(150)), [this, i, version, rules] {
       servers_[i]->SetRules(rules);
       reloads_[i].push_back({world_.now(), version});
@@ -82,6 +83,12 @@ std::vector<int> Fleet::VersionsSince(std::int64_t server, SteadyTime since) con
     versions.push_back(reload.version);
   }
   return versions;
+}
+
+// What the server holds goes back first, if there is time.
+void Fleet::DrainAndCrash(std::size_t server) {
+  servers_[server]->Drain();
+  world_.After(world_.Between(Duration(0), milliseconds(5)), [this, server] { Crash(server); });
 }
 
 Caller& Fleet::CallerOf(std::int64_t server) {
@@ -127,17 +134,22 @@ void Fleet::StartFault() {
     case 6:
       if (!redis_links_.empty()) redis_links_[world_.Below(redis_links_.size())]->Cut();
       return;
-    case 7: {
-      const Duration stall = world_.Between(Duration(0), milliseconds(40));
-      stalls_ += stall;
-      return servers_[world_.Below(kServers)]->Stall(stall);
-    }
+    case 7:
+      return Stall();
     case 8:
-      return Crash(world_.Below(kServers));
+      return world_.OneIn(3) ? DrainAndCrash(world_.Below(kServers))
+                             : Crash(world_.Below(kServers));
     default:
       auto& callers = callers_[world_.Below(kServers)];
       if (!callers.empty()) callers.back()->CutConnection();
   }
+}
+
+void Fleet::Stall() {
+  const Duration stall = world_.Between(Duration(0), milliseconds(40));
+  stalls_ += stall;
+  if (planted_ == Planted::kGrantsOnWrongClock) world_.StopBootClock(stall);
+  servers_[world_.Below(kServers)]->Stall(stall);
 }
 
 bool Fleet::IsInDoubt() const {

@@ -23,7 +23,7 @@ namespace sluice::simulation {
 
 class Fleet {
  public:
-  static constexpr std::int64_t kServers = 2;
+  static constexpr std::int64_t kServers = Rules::kServers;
 
   // Servers start with the first version of `rules`. `rules` and `script` must outlive this object.
   Fleet(World& world, const Rules& rules, const Script& script, Deployment::OnTakeOver on_take_over,
@@ -37,6 +37,12 @@ class Fleet {
   // Starts one fault, which ends by itself or with Heal().
   void StartFault();
   void Heal() { redis_.Heal(); }
+
+  void Stall();  // one of the servers
+  void MoveSlot() { redis_.MoveSlot(); }
+
+  // Resets the counters of a subject at one of the servers, for all.
+  void Reset(const Subject& subject) { servers_[world_.Below(kServers)]->Reset(subject); }
 
   // Gives the latest version of the rules to the servers, at a different time to each.
   void Reload();
@@ -73,6 +79,7 @@ class Fleet {
  private:
   std::unique_ptr<SluiceServer> MakeServer(std::size_t server);
   void Crash(std::size_t server);
+  void DrainAndCrash(std::size_t server);
   std::shared_ptr<Link> ToRedis(const Address& address, int from);
 
   World& world_;

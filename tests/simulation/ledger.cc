@@ -31,6 +31,17 @@ std::int64_t UsedIn(const Deployment& redis, const std::string& name, Time now) 
   return used;
 }
 
+// Units of grants that were not returned, used or not.
+std::int64_t UnreturnedIn(const Deployment& redis, const std::string& name) {
+  std::int64_t units = 0;
+  redis.ForEachMaster([&](const Counters& counters) {
+    const TrueCounter* const counter = Find(counters, name);
+    if (counter == nullptr) return;
+    units += counter->ended + GrantsOutOf(counter->limit, counter->state).units();
+  });
+  return units;
+}
+
 // Slots by lease.
 std::map<LeaseId, std::int64_t> LeasesIn(const Counters& counters, const std::string& name) {
   std::map<LeaseId, std::int64_t> leases;
@@ -56,12 +67,14 @@ std::int64_t OnlyIn(const std::map<LeaseId, std::int64_t>& a,
 void Ledger::Allow(const std::string& counter, const Limit& limit) {
   const auto* const bucket = std::get_if<TokenBucket>(&limit);
   const auto* const queue = std::get_if<LeakyBucket>(&limit);
+  const auto* const window = std::get_if<FixedWindow>(&limit);
   Account& account = accounts_[counter];
   account.limit = std::max(account.limit, MostAtOnce(limit));
   account.slots = std::holds_alternative<Concurrency>(limit);
   account.refills |= std::holds_alternative<WarmingBucket>(limit) ||
                      (bucket != nullptr && bucket->rate > 1) ||
-                     (queue != nullptr && queue->rate > 1);
+                     (queue != nullptr && queue->rate > 1) ||
+                     (window != nullptr && window->window < std::chrono::hours(1));
 }
 
 void Ledger::Admit(const std::string& counter, std::int64_t cost, bool by_store) {
@@ -113,7 +126,7 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
   for (const auto& [counter, account] : accounts_) {
     const std::int64_t used = UsedIn(redis, counter, circumstances.now);
     if (!account.slots) {
-      JudgeUnits(counter, account, used, circumstances);
+      JudgeUnits(counter, account, used, UnreturnedIn(redis, counter), circumstances);
       continue;
     }
     // Slots that a crashed server would have released stay held until they expire.
@@ -126,7 +139,7 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
 }
 
 void Ledger::JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
-                        const Circumstances& circumstances) {
+                        std::int64_t unreturned, const Circumstances& circumstances) {
   if (used < account.by_store - account.forgotten + account.settled_least) {
     broken_.push_back(fmt::format("{}: the store counts {}, but admitted {}; {} were settled",
                                   counter, used, account.by_store, account.settled_least));
@@ -134,14 +147,15 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
   const std::int64_t admitted = account.by_store + account.by_fallback;
   const std::int64_t denied = circumstances.in_doubt ? account.denied : 0;
   const std::int64_t settled = account.settled_most;
-  const std::int64_t uncertain = account.unknown + denied + account.revived + account.kept;
+  const std::int64_t uncertain =
+      account.unknown + denied + account.revived + account.kept + unreturned;
   if (used > admitted + uncertain + settled) {
     broken_.push_back(
         fmt::format("{}: the store counts {}; {} were admitted, {} may have been, {} were settled",
                     counter, used, admitted, uncertain, settled));
   }
   // The store also counts some checks that fallback admitted, because its replies were late.
-  const std::int64_t most = (2 + circumstances.crashes) * account.limit;
+  const std::int64_t most = (2 + circumstances.crashes + account.resets) * account.limit;
   const std::int64_t more = account.forgotten + account.returned;
   if (circumstances.local && !account.refills && admitted > most + more) {
     broken_.push_back(fmt::format("{}: {} of {} were admitted, {} of them by fallback", counter,

@@ -56,6 +56,9 @@ class Ledger {
   // A standby was promoted with its copy of its master's counters.
   void TakeOver(const Script::Counters& master, const Script::Counters& standby);
 
+  // The counter was reset: servers forget what they have admitted themselves, too.
+  void Reset(const std::string& counter) { ++accounts_[counter].resets; }
+
   // At the end.
   struct Circumstances {
     bool local;            // servers decided locally, each with its share of one further limit
@@ -89,11 +92,12 @@ class Ledger {
     // By failovers: units no longer counted, and units counted again.
     std::int64_t forgotten = 0;
     std::int64_t revived = 0;
+    std::int64_t resets = 0;
   };
 
   static void TakeOver(const TrueCounter* master, const TrueCounter* standby, Account& account);
   void JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
-                  const Circumstances& circumstances);
+                  std::int64_t unreturned, const Circumstances& circumstances);
 
   std::map<std::string, Account> accounts_;
   std::vector<std::string> broken_;

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     sum.calls += report.calls;
     sum.answers += report.answers;
     sum.admitted_by_store += report.admitted_by_store;
+    sum.admitted_by_grant += report.admitted_by_grant;
     sum.admitted_by_fallback += report.admitted_by_fallback;
     sum.denied += report.denied;
     sum.denied_by_cache += report.denied_by_cache;
@@ -39,19 +40,23 @@ int main(int argc, char** argv) {
     sum.faults += report.faults;
     sum.failovers += report.failovers;
     sum.moved_slots += report.moved_slots;
+    sum.resets += report.resets;
     sum.slowest = std::max(sum.slowest, report.slowest);
     if ((seed - first) % 10'000 == 9'999) {
       fmt::print(stderr, "{} of {} schedules\n", seed - first + 1, count);
     }
   }
   fmt::print(
-      "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
-      "fallback; {} calls denied, {} of them from memory, {} errors), {} canceled or cut; {} "
+      "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} of them "
+      "by "
+      "grants, {} by fallback; {} calls denied, {} of them from memory, {} errors), {} canceled or "
+      "cut; {} "
       "leases of units, {} settled, {} settlements queued; {} reloads, {} faults, {} failovers, {} "
-      "crashes, {} slots moved; slowest answer {} ms\n",
-      count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
-      sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered, sum.leases, sum.settled,
-      sum.queued, sum.reloads, sum.faults, sum.failovers, sum.crashes, sum.moved_slots,
+      "crashes, {} slots moved, {} resets; slowest answer {} ms\n",
+      count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_grant,
+      sum.admitted_by_fallback, sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered,
+      sum.leases, sum.settled, sum.queued, sum.reloads, sum.faults, sum.failovers, sum.crashes,
+      sum.moved_slots, sum.resets,
       std::chrono::duration_cast<std::chrono::milliseconds>(sum.slowest).count());
   return broken == 0 ? 0 : 1;
 }

@@ -92,6 +92,14 @@ std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limi
   return states;
 }
 
+void ForgetGrants(CounterState& state) {
+  std::visit(
+      [](auto& own) {
+        if constexpr (requires { own.grants; }) own.grants = {};
+      },
+      state);
+}
+
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases) {
   CounterState copy = state;
   if (auto* const slots = std::get_if<Concurrency::State>(&copy)) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct TrueCounter {
   // By settling leases of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;
+  // Units of grants: all; and those that have ended and were not returned, used or not.
+  std::int64_t granted = 0;
+  std::int64_t ended = 0;
 
   std::int64_t counted() const { return charged + charged_on_top - given_back; }
 };
@@ -44,6 +48,7 @@ class Model {
   }
 
   static constexpr int kNoServer = -1;  // a failover, or an expiry
+  static constexpr int kEnded = -2;     // a server that has crashed
 
   // A change of a counter by Redis.
   struct Change {
@@ -53,8 +58,9 @@ class Model {
     Limit limit;
     CounterState state;  // after it
     bool gives_back = false;
-    bool settles = false;  // a lease
-    bool opens = false;    // the counter is new under any limit
+    bool settles = false;                // a lease, or returns a grant
+    bool opens = false;                  // the counter is new, whatever its limit
+    std::optional<Time> undoes_since{};  // of an undo: when its check was decided, at the earliest
   };
   void Record(const std::string& counter, Change change);
   const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }
@@ -78,7 +84,7 @@ class Model {
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
 
-  // Whether `server` settled a lease during the period.
+  // Whether `server` settled a lease, or returned a grant, during the period.
   bool Settled(const std::string& counter, int server, const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time.
@@ -90,6 +96,9 @@ class Model {
   std::map<std::string, std::vector<Change>> changes_;  // by counter, oldest first
   std::vector<std::string> untrue_;
 };
+
+// Nothing is out any more, nor given back.
+void ForgetGrants(CounterState& state);
 
 // A copy that shares nothing with `state`. `leases` includes all leases that hold its slots.
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);

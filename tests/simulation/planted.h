@@ -17,6 +17,17 @@ enum class Planted {
   kSettledByRefund,   // a settled lease gives back what its counters have refilled since
   kRecordsLeft,       // records of leases do not move with their slot
   kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
+  // Of prefetched units:
+  kPocketsRefilled,      // a bucket refills while servers hold units
+  kPocketsUnseen,        // the same, by checks that concern no grants, as of rules without prefetch
+  kLateReturnsTaken,     // a return whose grant has ended is taken for another's
+  kReturnsCountedTwice,  // each return gives back twice
+  kGrantsOnWrongClock,   // a grant's life is counted by a clock that stands still in a stall
+  kGrantsLeft,           // units that are out do not move with their slot
+  kDenialsOutliveReturns,  // one server remembers denials as if no other could return units
 };
+
+// Whether only busy schedules can show it.
+inline bool IsOfGrants(Planted planted) { return planted >= Planted::kPocketsRefilled; }
 
 }  // namespace sluice::simulation

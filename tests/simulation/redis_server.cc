@@ -97,6 +97,7 @@ std::string RedisServer::Execute(const Command& command) {
   const test::RedisCommand& words = command.words;
   const std::string& name = words[0];
   if (name == "EVALSHA") return RunScript(command);
+  if (name == "UNLINK") return Unlink(command);
   if (name == "SCRIPT" && words[1] == "EXISTS")
     return has_script_ ? "*1\r\n:1\r\n" : "*1\r\n:0\r\n";
   if (name == "SCRIPT") {
@@ -113,6 +114,19 @@ std::string RedisServer::RefusalOf(std::span<const std::string> keys, bool askin
   return is_master_ ? "" : "-READONLY You can't write against a read only replica.\r\n";
 }
 
+std::string RedisServer::Unlink(const Command& command) {
+  const auto keys = std::span(command.words).subspan(1);
+  const std::string refusal = RefusalOf(keys, command.asking);
+  if (!refusal.empty()) return refusal;
+  const Script::Counters before = Script::Copy(counters_);
+  for (const std::string& key : keys) {
+    counters_.by_key.erase(key);
+    std::erase_if(counters_.by_name, [&](const auto& it) { return it.second.key == key; });
+  }
+  if (on_reset_) on_reset_(before, counters_);
+  return ":1\r\n";
+}
+
 std::string RedisServer::CallScript(const Command& command, Script::Counters& counters) const {
   const std::size_t key_count = std::stoul(command.words[2]);
   const std::span<const std::string> all(command.words);
@@ -121,7 +135,7 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
   };
   const auto reply = script_.Run({.keys = all.subspan(3, key_count),
                                   .arguments = all.subspan(3 + key_count),
-                                  .now = clock_.Now(),
+                                  .now = clock_.Now() + world_.redis_ahead(),
                                   .server = command.from,
                                   .may_read = may_read,
                                   .planted = planted_},

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simulation/network.h"
@@ -28,6 +29,11 @@ class RedisServer {
   ~RedisServer() { CutConnections(); }
 
   const Address& address() const { return address_; }
+
+  // Called with the counters before and after some were deleted.
+  using OnReset =
+      std::function<void(const Script::Counters& before, const Script::Counters& after)>;
+  void NotifyOfResets(OnReset on_reset) { on_reset_ = std::move(on_reset); }
 
   // Accepts a new connection; a Connector.
   std::shared_ptr<Link> Accept(const LinkOptions& options);
@@ -74,6 +80,7 @@ class RedisServer {
   void Answer(const Command& command);
   std::string Execute(const Command& command);
   std::string RunScript(const Command& command);
+  std::string Unlink(const Command& command);
   std::string RefusalOf(std::span<const std::string> keys, bool asking);
   std::string CallScript(const Command& command, Script::Counters& counters) const;
 
@@ -83,6 +90,7 @@ class RedisServer {
   const SlotMap* const slots_;
   const WorldClock clock_;
   Script::Counters counters_;
+  OnReset on_reset_;
   RespSession::List open_;
   std::deque<Command> commands_;
   std::int64_t calls_ = 0;

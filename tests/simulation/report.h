@@ -14,7 +14,8 @@ struct Report {
   // For a table of many schedules.
   std::int64_t calls = 0;
   std::int64_t answers = 0;
-  std::int64_t admitted_by_store = 0;
+  std::int64_t admitted_by_store = 0;  // grants included
+  std::int64_t admitted_by_grant = 0;
   std::int64_t admitted_by_fallback = 0;
   std::int64_t denied = 0;
   std::int64_t denied_by_cache = 0;
@@ -27,6 +28,7 @@ struct Report {
   std::int64_t failovers = 0;
   std::int64_t crashes = 0;  // of servers
   std::int64_t moved_slots = 0;
+  std::int64_t resets = 0;
   std::int64_t reloads = 0;
   Duration slowest{};   // answer, beyond the time for which its server and network were stalled
   std::string history;  // every outcome, so that two runs can be compared

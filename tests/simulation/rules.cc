@@ -9,9 +9,13 @@ namespace sluice::simulation {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const char* const kRules[] = {"window", "bucket", "log", "segments", "queue", "warm", "slots"};
+const char* const kRules[] = {"window", "bucket", "log",   "segments", "queue",
+                              "warm",   "pool",   "quota", "slots"};
+constexpr std::size_t kPoolRule = 6;
+constexpr std::size_t kQuotaRule = 7;
 constexpr std::size_t kSlotsRule = std::size(kRules) - 1;
 const char* const kNames[] = {"anna", "bert"};  // of users and of teams
 const char* const kExcepted = kNames[0];        // the user who may have other limits
@@ -22,8 +26,24 @@ struct Endpoint {
 };
 const Endpoint kEndpoints[] = {
     {"window", {0}}, {"bucket", {1}}, {"log", {2}},    {"segments", {3}},    {"queue", {4}},
-    {"warm", {5}},   {"slots", {6}},  {"two", {0, 1}}, {"three", {2, 4, 6}},
+    {"warm", {5}},   {"slots", {8}},  {"two", {0, 1}}, {"three", {2, 4, 8}},
 };
+// Their rules may be prefetched; in the last one, not both.
+const Endpoint kBusyEndpoints[] = {
+    {"pool", {kPoolRule}},
+    {"quota", {kQuotaRule}},
+    {"both", {kPoolRule, kQuotaRule}},
+    {"mixed", {0, kPoolRule}},
+};
+
+const std::vector<Endpoint>& AllEndpoints() {
+  static const std::vector<Endpoint> all = [] {
+    std::vector<Endpoint> both(std::begin(kEndpoints), std::end(kEndpoints));
+    both.insert(both.end(), std::begin(kBusyEndpoints), std::end(kBusyEndpoints));
+    return both;
+  }();
+  return all;
+}
 
 bool Meets(const Endpoint& endpoint, std::size_t rule) {
   return std::count(endpoint.rules.begin(), endpoint.rules.end(), rule) > 0;
@@ -53,6 +73,13 @@ Limit MakeLimit(std::size_t rule, std::int64_t units, bool fast) {
     case 5:
       return WarmingBucket{
           .rate = 10 * units, .period = seconds(1), .warmup = fast ? seconds(1) : seconds(3600)};
+    case kPoolRule:
+      return TokenBucket{
+          .rate = fast ? 80 * units * 3600 : 1, .period = hours(1), .burst = 24 * units};
+    case kQuotaRule:
+      if (!fast) return FixedWindow{.limit = 20 * units, .window = hours(24)};
+      return FixedWindow{
+          .limit = 20 * units, .window = milliseconds(80), .align = FixedWindow::Align::kEpoch};
     default:
       return Concurrency{.limit = units / 2, .ttl = hours(1)};
   }
@@ -91,7 +118,7 @@ Pattern Exactly(const char* text) {
 // The condition that the request names an endpoint of `rule`.
 Condition NamesEndpointOf(std::size_t rule) {
   Pattern any{.kind = Pattern::Kind::kAnyOf, .text = {}, .of = {}};
-  for (const Endpoint& endpoint : kEndpoints) {
+  for (const Endpoint& endpoint : AllEndpoints()) {
     if (Meets(endpoint, rule)) any.of.push_back(Exactly(endpoint.name));
   }
   return {.attribute = "endpoint", .pattern = any};
@@ -112,7 +139,10 @@ Rules::Rules(World& world, Planted planted)
   for (Shape& shape : versions_.front()) {
     shape.large = world_.OneIn(3);
     shape.fast = world_.OneIn(3);
+    DrawPrefetch(shape);
   }
+  versions_.front()[kPoolRule].fast = !world_.OneIn(4);
+  versions_.front()[kQuotaRule].fast = !world_.OneIn(4);
   NoteLimits();
 }
 
@@ -122,10 +152,35 @@ Subject Rules::DrawSubject() const {
           .team = world_.Pick(kNames)};
 }
 
+Subject Rules::DrawBusySubject() const {
+  const std::uint64_t among = world_.OneIn(3) ? std::size(kBusyEndpoints) : 2;
+  return {.endpoint = kBusyEndpoints[world_.Below(among)].name,
+          .user = world_.Pick(kNames),
+          .team = world_.Pick(kNames)};
+}
+
+Duration Rules::PrefetchOf(int version, std::string_view rule, std::size_t server) const {
+  const auto named = std::find(std::begin(kRules), std::end(kRules), rule) - std::begin(kRules);
+  if (named != kPoolRule && named != kQuotaRule) return {};
+  const auto& version_rules = versions_[static_cast<std::size_t>(version)];
+  return version_rules[static_cast<std::size_t>(named)].prefetch[server];
+}
+
+// Of some fleets only some servers prefetch.
+void Rules::DrawPrefetch(Shape& shape) {
+  const Duration lives[] = {milliseconds(40), milliseconds(80), milliseconds(150)};
+  const std::size_t counts[] = {0, 1, 1, kServers, kServers, kServers};
+  const std::size_t count = world_.Pick(counts);
+  for (std::size_t i = 0; i < kServers; ++i) {
+    shape.prefetch[i] = i < count ? world_.Pick(lives) : Duration();
+  }
+}
+
 int Rules::DrawVersion() {
   std::vector<Shape> version = versions_.back();
   for (Shape& shape : version) {
     if (world_.OneIn(2)) Change(shape);
+    if (world_.OneIn(4)) DrawPrefetch(shape);
   }
   // Releases of leases have neither.
   version[kSlotsRule].limits = {false};
@@ -193,7 +248,7 @@ std::vector<Charged> Rules::ChargedIn(int version, std::size_t rule, const Subje
 
 std::vector<Charged> Rules::ChargedIn(int version, const Subject& subject) const {
   std::vector<Charged> charged;
-  for (const Endpoint& endpoint : kEndpoints) {
+  for (const Endpoint& endpoint : AllEndpoints()) {
     if (std::strcmp(endpoint.name, subject.endpoint) != 0) continue;
     for (const std::size_t rule : endpoint.rules) {
       for (Charged& counter : ChargedIn(version, rule, subject)) {
@@ -239,7 +294,7 @@ std::vector<Charged> Rules::AllIn(int version) const {
   return all;
 }
 
-Rule Rules::MakeRule(int version, std::size_t rule) const {
+Rule Rules::MakeRule(int version, std::size_t rule, std::size_t server) const {
   const Shape& shape = versions_[static_cast<std::size_t>(version)][rule];
   const auto limits_for = [&](const char* user) {
     Limits limits;
@@ -248,6 +303,11 @@ Rule Rules::MakeRule(int version, std::size_t rule) const {
       const bool by_place = planted_ == Planted::kCountersByPlace;
       limits.limits.push_back(
           {counter.limit, by_place ? std::to_string(limits.limits.size()) : counter.name});
+      Limit& limit = limits.limits.back().limit;
+      const bool lacks = planted_ == Planted::kDenialsOutliveReturns && server == 0;
+      const Duration prefetch = lacks ? Duration() : shape.prefetch[server];
+      if (rule == kPoolRule) std::get<TokenBucket>(limit).prefetch = prefetch;
+      if (rule == kQuotaRule) std::get<FixedWindow>(limit).prefetch = prefetch;
       if (CountsTokens(counter.counter)) limits.limits.back().counts = {{.name = kTokens}};
     }
     return limits;
@@ -266,18 +326,22 @@ Rule Rules::MakeRule(int version, std::size_t rule) const {
   return made;
 }
 
-std::shared_ptr<const RuleIndex> Rules::IndexOf(int version) const {
+std::shared_ptr<const RuleIndex> Rules::IndexOf(int version, std::size_t server) const {
   Domain domain;
   domain.name = "shop";
   if (colocated_) domain.colocate = "user";
   for (std::size_t rule = 0; rule < std::size(kRules); ++rule) {
-    domain.rules.push_back(MakeRule(version, rule));
+    domain.rules.push_back(MakeRule(version, rule, server));
   }
   return RuleIndex::Build({domain}, {}).value();
 }
 
 bool Rules::CountsTokens(std::string_view counter) {
   return counter.starts_with("bucket ") || counter.starts_with("log ");
+}
+
+bool Rules::MayPrefetch(std::string_view endpoint) {
+  return endpoint == "pool" || endpoint == "quota" || endpoint == "both";
 }
 
 std::string Rules::CounterOf(const Limit& limit, std::string_view key) {

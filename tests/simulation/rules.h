@@ -1,11 +1,14 @@
 // The rules of the simulation, in versions. Versions differ in everything that a reload may change:
 // limits, rates, windows, their order, what they count, exceptions. There is a rule for each
 // algorithm, and endpoints that match several. Two rules count tokens, the others the cost. Windows
-// outlast a schedule; only fast buckets refill.
+// outlast a schedule; only fast buckets refill. Two rules, larger ones, may be prefetched, by all
+// servers or by some; one of them has short windows at times.
 //
 // One thread.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,7 +34,7 @@ struct Subject {
 };
 
 // A counter, named by what it counts ("bucket first user token_bucket:1d anna"), and one of its
-// limits.
+// limits, without `prefetch`.
 struct Charged {
   std::string counter;
   Limit limit;
@@ -40,14 +43,19 @@ struct Charged {
 
 class Rules {
  public:
+  static constexpr std::size_t kServers = 2;
+
   Rules(World& world, Planted planted);
 
   Subject DrawSubject() const;
+  // Of the endpoints of rules that may be prefetched.
+  Subject DrawBusySubject() const;
 
   // Adds a version in which some rules are changed. Versions count from 0, which always exists.
   int DrawVersion();
   int versions() const { return static_cast<int>(versions_.size()); }
-  std::shared_ptr<const RuleIndex> IndexOf(int version) const;
+  // As `server` has it.
+  std::shared_ptr<const RuleIndex> IndexOf(int version, std::size_t server) const;
 
   // The counters that a check charges under a version.
   std::vector<Charged> ChargedIn(int version, const Subject& subject) const;
@@ -56,6 +64,8 @@ class Rules {
   // The counter of the limit at `index` of a rule; empty if that version has no such limit.
   std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
                                    const Subject& subject) const;
+  // How long grants of the rule last at most at a server; zero: it takes none.
+  Duration PrefetchOf(int version, std::string_view rule, std::size_t server) const;
   // All counters that can be charged under a version.
   std::vector<Charged> AllIn(int version) const;
   // The limits of a counter under all versions. Without those of probes.
@@ -64,6 +74,8 @@ class Rules {
 
   // Whether the limit of a counter counts tokens instead of the cost.
   static bool CountsTokens(std::string_view counter);
+  // Whether every limit of the endpoint may be prefetched.
+  static bool MayPrefetch(std::string_view endpoint);
 
   // The counter that a call to Redis concerns, by its limit, since no two limits with different
   // counters are equal.
@@ -82,11 +94,13 @@ class Rules {
     std::vector<bool> limits{false};
     Exception exception = Exception::kNone;  // other limits for one of the users
     bool exception_fast = false;
+    std::array<Duration, kServers> prefetch{};  // by server
   };
 
   void Change(Shape& shape);
   void NoteLimits();  // of the latest version
-  Rule MakeRule(int version, std::size_t rule) const;
+  void DrawPrefetch(Shape& shape);
+  Rule MakeRule(int version, std::size_t rule, std::size_t server) const;
   std::vector<Charged> ChargedIn(int version, std::size_t rule, const Subject& subject) const;
 
   World& world_;

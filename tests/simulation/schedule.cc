@@ -13,6 +13,7 @@
 #include "tests/simulation/model.h"
 #include "tests/simulation/rules.h"
 #include "tests/simulation/script.h"
+#include "tests/simulation/uses.h"
 
 namespace sluice::simulation {
 namespace {
@@ -34,28 +35,46 @@ class Schedule {
         rules_(world_, planted),
         fleet_(
             world_, rules_, script_,
-            [this](const auto& master, const auto& standby) { OnTakeOver(master, standby); },
-            planted) {
+            [this](const auto& master, const auto& standby, Deployment::Loss loss) {
+              OnTakeOver(master, standby, loss);
+            },
+            planted),
+        is_busy_(IsOfGrants(planted) || world_.OneIn(2)) {
     Allow(0);
   }
 
   Report Run();
 
  private:
+  bool MayLease() const { return !resets_ && !jumps_; }
   void ScheduleCalls(std::uint64_t n, Duration begin);
+  void ScheduleBusyCalls();
+  struct BusyCalls {
+    std::uint64_t calls;
+    Duration gap;
+    std::uint64_t most_cost;
+  };
+  Duration ScheduleBusyCalls(const Subject& subject, const BusyCalls& calls, Duration begin);
+  void ScheduleStallsAndMoves();
+  void ScheduleResets();
+  void ScheduleClockJumps();
   void ScheduleFaults();
   void ScheduleReloads();
   void Reload();
   void Allow(int version);
   void MakeCall();
-  Question MakeQuestion(bool leases);
-  void Send(Call& call);
-  void OnTakeOver(const Script::Counters& master, const Script::Counters& standby);
+  void MakeBusyCall(std::uint64_t server, const Subject& subject, std::uint64_t most_cost);
+  Question MakeQuestion(const Subject& subject, bool leases);
+  // The caller of some calls has no patience.
+  void Send(Call& call, bool may_lack_patience);
+  void OnTakeOver(const Script::Counters& master, const Script::Counters& standby,
+                  Deployment::Loss loss);
   void Judge();
 
   World world_;
   Report report_;
   Ledger ledger_;
+  Uses uses_;
   Rules rules_;
   Model model_{Rules::CounterOf};
   const Script script_{Rules::AllLimits(), &model_};
@@ -65,8 +84,16 @@ class Schedule {
                     .model = model_,
                     .fleet = fleet_,
                     .ledger = ledger_,
+                    .uses = uses_,
                     .report = report_}};
   std::vector<std::unique_ptr<Call>> calls_;
+  // Some schedules are busy: with many calls of few counters, which servers prefetch. A reset may
+  // admit once more what leases hold, so schedules with resets take none.
+  const bool is_busy_;
+  const bool resets_ = is_busy_ && world_.OneIn(4);
+  // Redis' clock jumps: leases end by it, and callers do not know.
+  const bool jumps_ = is_busy_ && world_.OneIn(5);
+  const bool leases_busily_ = MayLease() && world_.OneIn(3);
 };
 
 // Half of the calls come in bursts.
@@ -75,6 +102,90 @@ void Schedule::ScheduleCalls(std::uint64_t n, Duration begin) {
     const Duration at = world_.OneIn(2) ? world_.Between(Duration(0), kLoad)
                                         : milliseconds(20 + 40 * world_.Below(9));
     world_.After(begin + at, [this] { MakeCall(); });
+  }
+}
+
+// Trickles, in which servers take units and return them, and rushes, which use what there is. Many
+// rushes follow a trickle of the same subject, while units are out.
+void Schedule::ScheduleBusyCalls() {
+  const Subject subjects[] = {rules_.DrawBusySubject(), rules_.DrawBusySubject()};
+  Duration begin(0);
+  Subject subject = subjects[0];
+  for (std::uint64_t phase = 0, phases = 2 + world_.Below(4); phase < phases; ++phase) {
+    const bool rushes = phase % 2 == 1 || world_.OneIn(8);
+    if (world_.OneIn(4)) begin = world_.Between(Duration(0), kLoad);
+    if (world_.OneIn(4)) subject = world_.Pick(subjects);
+    const BusyCalls calls = rushes ? BusyCalls{.calls = 60 + world_.Below(200),
+                                               .gap = Duration(1 + world_.Below(100)),
+                                               .most_cost = world_.OneIn(4) ? 6u : 2u}
+                                   : BusyCalls{.calls = 15 + world_.Below(30),
+                                               .gap = milliseconds(2 + world_.Below(3)),
+                                               .most_cost = 1};
+    begin =
+        ScheduleBusyCalls(subject, calls, begin) + world_.Between(Duration(0), milliseconds(60));
+  }
+}
+
+// Half of them are of one server. Returns the time of the last.
+Duration Schedule::ScheduleBusyCalls(const Subject& subject, const BusyCalls& calls,
+                                     Duration begin) {
+  const std::uint64_t server = world_.Below(2 * Fleet::kServers);
+  for (std::uint64_t i = 0; i < calls.calls; ++i) {
+    begin += calls.gap;
+    world_.After(begin, [this, server, subject, most_cost = calls.most_cost] {
+      const std::uint64_t any = world_.Below(Fleet::kServers);
+      MakeBusyCall(server < Fleet::kServers ? server : any, subject, most_cost);
+    });
+  }
+  return begin;
+}
+
+void Schedule::MakeBusyCall(std::uint64_t server, const Subject& subject, std::uint64_t most_cost) {
+  Call& call = *calls_.emplace_back(std::make_unique<Call>());
+  call.server = static_cast<std::int64_t>(server);
+  call.caller = &fleet_.CallerOf(call.server);
+  call.sent = world_.now();
+  call.is_batch = world_.OneIn(20);
+  const std::uint64_t n = call.is_batch ? 1 + world_.Below(6) : 1;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    call.questions.push_back(MakeQuestion(subject, leases_busily_ && world_.OneIn(20)));
+    call.questions.back().request.set_cost(1 + world_.Below(most_cost));
+  }
+  ++report_.calls;
+  Send(call, /*may_lack_patience=*/world_.OneIn(20));
+}
+
+// A stalled server returns late; a slot may move while units are out.
+void Schedule::ScheduleStallsAndMoves() {
+  for (std::uint64_t n = 1 + world_.Below(5); n > 0; --n) {
+    world_.After(world_.Between(Duration(0), kLoad), [this] {
+      ++report_.faults;
+      world_.OneIn(2) ? fleet_.Stall() : fleet_.MoveSlot();
+    });
+  }
+}
+
+void Schedule::ScheduleResets() {
+  for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {
+    world_.After(world_.Between(Duration(0), kLoad), [this] {
+      ++report_.resets;
+      fleet_.Reset(rules_.DrawBusySubject());
+    });
+  }
+}
+
+// Ahead, or back by less or more than counters wait for.
+void Schedule::ScheduleClockJumps() {
+  answers_.DistrustClock();
+  for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {
+    const Duration jumps[] = {world_.Between(milliseconds(1), milliseconds(300)),
+                              -world_.Between(milliseconds(1), milliseconds(400)),
+                              -world_.Between(milliseconds(2000), milliseconds(5000))};
+    world_.After(world_.Between(Duration(0), kLoad), [this, by = world_.Pick(jumps)] {
+      uses_.Jump(by, fleet_.redis(), WorldClock::TimeAt(world_.now()));
+      world_.ShiftRedisClock(by);
+      ++report_.faults;
+    });
   }
 }
 
@@ -88,16 +199,17 @@ void Schedule::MakeCall() {
   // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
   // A batch in which only some checks of a counter take leases needs several calls in turn.
-  const bool leases = world_.OneIn(3);
+  const bool leases = MayLease() && world_.OneIn(3);
   for (std::uint64_t i = 0; i < n; ++i) {
-    call.questions.push_back(varied || i < 2 ? MakeQuestion(leases) : call.questions[i % 2]);
+    call.questions.push_back(varied || i < 2 ? MakeQuestion(rules_.DrawSubject(), leases)
+                                             : call.questions[i % 2]);
   }
   ++report_.calls;
-  Send(call);
+  Send(call, /*may_lack_patience=*/true);
 }
 
-Question Schedule::MakeQuestion(bool leases) {
-  Question question{.subject = rules_.DrawSubject(), .request = {}};
+Question Schedule::MakeQuestion(const Subject& subject, bool leases) {
+  Question question{.subject = subject, .request = {}};
   v1::CheckLimitRequest& request = question.request;
   request.set_domain("shop");
   (*request.mutable_attributes())["endpoint"] = question.subject.endpoint;
@@ -115,9 +227,10 @@ Question Schedule::MakeQuestion(bool leases) {
   return question;
 }
 
-void Schedule::Send(Call& call) {
+void Schedule::Send(Call& call, bool may_lack_patience) {
   const Duration timeouts[] = {Duration(0),     Duration(0),      Duration(1), milliseconds(1),
                                milliseconds(5), milliseconds(20), seconds(1)};
+  const Duration timeout = may_lack_patience ? world_.Pick(timeouts) : Duration(0);
   std::string request = call.questions[0].request.SerializeAsString();
   if (call.is_batch) {
     v1::CheckLimitsRequest batch;
@@ -126,9 +239,9 @@ void Schedule::Send(Call& call) {
   }
   Caller* const caller = call.caller;
   const int number = caller->Call(
-      call.is_batch ? "CheckLimits" : "CheckLimit", request, world_.Pick(timeouts),
+      call.is_batch ? "CheckLimits" : "CheckLimit", request, timeout,
       [this, &call](const Caller::Outcome& outcome) { answers_.OnOutcome(call, outcome); });
-  if (!world_.OneIn(10)) return;
+  if (!may_lack_patience || !world_.OneIn(10)) return;
   world_.After(world_.Between(Duration(0), milliseconds(15)),
                [caller, number] { caller->Cancel(number); });
 }
@@ -162,18 +275,30 @@ void Schedule::Reload() {
 void Schedule::Allow(int version) {
   for (const Charged& charged : rules_.AllIn(version)) {
     ledger_.Allow(charged.counter, charged.limit);
+    uses_.Allow(charged.counter, charged.limit);
   }
 }
 
-void Schedule::OnTakeOver(const Script::Counters& master, const Script::Counters& standby) {
+void Schedule::OnTakeOver(const Script::Counters& master, const Script::Counters& standby,
+                          Deployment::Loss loss) {
+  const Time now = WorldClock::TimeAt(world_.now());
   ledger_.TakeOver(master, standby);
-  model_.TakeOver(master.by_name, standby.by_name, WorldClock::TimeAt(world_.now()));
+  model_.TakeOver(master.by_name, standby.by_name, now);
+  uses_.TakeOver(master.by_name, standby.by_name, now);
+  for (const auto& [name, counter] : master.by_name) {
+    const bool is_reset = loss == Deployment::Loss::kReset && !standby.by_name.contains(name);
+    if (is_reset) ledger_.Reset(name);
+  }
 }
 
 Report Schedule::Run() {
   ScheduleCalls(10 + world_.Below(60), milliseconds(10));
   ScheduleFaults();
   ScheduleReloads();
+  if (is_busy_) ScheduleBusyCalls();
+  if (is_busy_ && !world_.OneIn(3)) ScheduleStallsAndMoves();
+  if (resets_) ScheduleResets();
+  if (jumps_) ScheduleClockJumps();
   Duration pause = kPause;
   const bool is_long = world_.OneIn(3);
   if (is_long) {
@@ -201,6 +326,7 @@ void Schedule::Judge() {
                                  .now = now});
   answers_.JudgeOrder();
   for (const std::string& what : model_.untrue()) report_.broken.push_back(what);
+  for (const std::string& what : uses_.Judge(model_)) report_.broken.push_back(what);
   for (const std::string& what : ledger_.broken()) report_.broken.push_back(what);
   report_.history += ledger_.Summary(fleet_.redis(), now);
   report_.failovers = fleet_.redis().failovers();

@@ -139,6 +139,11 @@ void Script::Counters::MoveKey(const std::string& key, Counters& to) {
   }
 }
 
+void Script::Counters::ForgetGrants(const std::string& key) {
+  const auto stored = by_key.find(key);
+  if (stored != by_key.end()) simulation::ForgetGrants(stored->second.state);
+}
+
 Script::Counters Script::Copy(const Counters& counters) {
   Counters copy = counters;
   for (auto& [key, counter] : copy.by_key) counter.state = CopyOf(counter.state, counters.leases);

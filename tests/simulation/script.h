@@ -47,6 +47,7 @@ class Script {
     bool Has(std::string_view key) const { return by_key.contains(key) || records.contains(key); }
     std::vector<std::string> KeysOf(std::uint16_t slot) const;
     void MoveKey(const std::string& key, Counters& to);
+    void ForgetGrants(const std::string& key);  // a fault
   };
 
   struct Call {

@@ -12,21 +12,46 @@ namespace {
 
 using std::chrono::seconds;
 
-template <typename Counters>
-void Read(const Counters& counters, Time now, std::vector<Draft>& drafts) {
-  for (Draft& draft : drafts) {
-    const auto stored = counters.find(draft.name);
-    draft.found = stored != counters.end();
-    if (draft.found) {
-      draft.state = stored->second.state;
-      Advance(*draft.limit, draft.state, now);
-    } else {
-      Open(*draft.limit, draft.state, now);
-    }
-  }
+// A fault: a bucket refills as if no units were out. Those that have ended stay out until then.
+void RefillPockets(const Limit& limit, CounterState& state, Time now) {
+  auto* const bucket = std::get_if<TokenBucket::State>(&state);
+  if (bucket == nullptr) return static_cast<void>(Advance(limit, state, now));
+  const GrantsOut out = std::exchange(bucket->grants, {});
+  Advance(limit, state, now);
+  bucket->grants = out;
+  while (bucket->grants.any() && bucket->grants.older_ends <= now) bucket->grants.EndOlder();
+}
+
+bool IsOfDesign(Planted planted) {
+  return planted == Planted::kPocketsRefilled || planted == Planted::kPocketsUnseen ||
+         planted == Planted::kLateReturnsTaken || planted == Planted::kReturnsCountedTwice;
 }
 
 }  // namespace
+
+template <typename ByName>
+void Script::Decider::Read(const ByName& counters, const Check& check,
+                           std::vector<Draft>& drafts) const {
+  const bool refills_pockets =
+      call_.planted == Planted::kPocketsRefilled ||
+      (call_.planted == Planted::kPocketsUnseen && !check.asked.concerns_grants);
+  for (Draft& draft : drafts) {
+    const auto stored = counters.find(draft.name);
+    draft.found = stored != counters.end();
+    if (!draft.found) {
+      Open(*draft.limit, draft.state, call_.now);
+      continue;
+    }
+    draft.state = stored->second.state;
+    const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();
+    if (refills_pockets) {
+      RefillPockets(*draft.limit, draft.state, call_.now);
+    } else {
+      Advance(*draft.limit, draft.state, call_.now);
+    }
+    draft.ended = out - GrantsOutOf(*draft.limit, draft.state).units();
+  }
+}
 
 std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draft> drafts) {
   std::vector<Draft> true_drafts = drafts;
@@ -35,13 +60,15 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
     if (model_ != nullptr) draft.name = model_->NameOfCounter(*draft.limit, key);
     Expire(key, draft);
   }
-  Read(counters_.by_key, call_.now, drafts);
+  Read(counters_.by_key, check, drafts);
   if (call_.planted == Planted::kStatesMisread) Misread(drafts);
-  Read(counters_.by_name, call_.now, true_drafts);
+  Read(counters_.by_name, check, true_drafts);
   const std::vector<double> decided =
       simulation::Decide(check, drafts, counters_.records, call_.planted);
+  // If the design itself is at fault, nothing but the use of units shows it.
+  const Planted in_design = IsOfDesign(call_.planted) ? call_.planted : Planted::kNothing;
   const std::vector<double> expected =
-      simulation::Decide(check, true_drafts, counters_.true_records, Planted::kNothing);
+      simulation::Decide(check, true_drafts, counters_.true_records, in_design);
   if (decided != expected && model_ != nullptr) {
     model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
                                      true_drafts.front().name, fmt::join(decided, " "),
@@ -64,6 +91,7 @@ void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
   }
   const auto found = counters_.by_name.find(true_draft.name);
   if (found == counters_.by_name.end() || found->second.matters_until > call_.now) return;
+  found->second.ended += GrantsOutOf(*true_draft.limit, found->second.state).units();
   Open(*true_draft.limit, found->second.state, call_.now);
   if (model_ == nullptr || std::holds_alternative<Concurrency>(*true_draft.limit)) return;
   model_->Record(true_draft.name, {.at = call_.now,
@@ -119,6 +147,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
   counter.given_back += draft.given_back;
   counter.charged_on_top += draft.charged_on_top;
   if (!draft.changed && !written) return;
+  counter.granted += draft.granted;
+  counter.ended += draft.ended;
   counter.key = key;
   counter.limit = *draft.limit;
   counter.state = draft.state;
@@ -130,7 +160,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                   .limit = *draft.limit,
                   .state = draft.state,
                   .gives_back = mode == Mode::kUndo || mode == Mode::kSettle || draft.took_back,
-                  .settles = mode == Mode::kSettle});
+                  .settles = mode == Mode::kSettle || draft.took_back,
+                  .undoes_since = draft.undoes_since});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives

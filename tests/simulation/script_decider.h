@@ -26,6 +26,8 @@ class Script::Decider {
   void SetExpiries();
 
  private:
+  template <typename ByName>
+  void Read(const ByName& counters, const Check& check, std::vector<Draft>& drafts) const;
   void Expire(const std::string& key, const Draft& true_draft);
   void Misread(std::vector<Draft>& drafts) const;
   void Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts);

@@ -10,15 +10,30 @@
 namespace sluice::simulation {
 namespace {
 
-// Applies the grants that the check returns.
-void TakeBackGrants(std::vector<Draft>& drafts) {
+// A fault: units are given back whatever is out.
+void GiveBack(Draft& draft) {
+  const CoalescedChecks refund{.demand = {{.mode = Mode::kRefund}, draft.returned.unused}};
+  if (draft.returned.unused > 0) Change(*draft.limit, draft.state, refund);
+}
+
+// A fault: a return whose grant has ended is taken for another's.
+void NameOther(Draft& draft) {
+  const GrantsOut out = GrantsOutOf(*draft.limit, draft.state);
+  if (out.any() && !out.Knows(draft.returned)) draft.returned.generation = out.older_ends;
+}
+
+// What the check returns of grants.
+void TakeBackGrants(std::vector<Draft>& drafts, Planted planted) {
   for (Draft& draft : drafts) {
     const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();
+    if (planted == Planted::kLateReturnsTaken) NameOther(draft);
     if (!TakeBack(*draft.limit, draft.state, draft.returned)) continue;
+    if (planted == Planted::kReturnsCountedTwice) GiveBack(draft);
     draft.changed = true;
     draft.took_back = true;
-    // Only units that are still out.
-    draft.charged -= std::min({draft.returned.unused, draft.returned.granted, out});
+    // As far as they were still out.
+    const std::int64_t removed = out - GrantsOutOf(*draft.limit, draft.state).units();
+    draft.charged -= std::min(draft.returned.unused, removed);
   }
 }
 
@@ -34,6 +49,7 @@ void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<D
     const Grant grant = may ? TakeGrant(*draft.limit, draft.state, draft.wanted) : Grant();
     draft.changed = draft.changed || grant.units > 0;
     draft.charged += grant.units;
+    draft.granted += grant.units;
     const GrantsOut all = GrantsOutOf(*draft.limit, draft.state);
     const auto time = [](Time at) { return static_cast<double>(at.time_since_epoch().count()); };
     out.insert(out.end(),
@@ -101,6 +117,9 @@ ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit,
     }
     done = Undo(*draft.limit, draft.state, SnapshotFromFields(*draft.limit, fields), checks);
     draft.charged = done.dropped - draft.units;  // even if they have left by now
+    const auto* const bucket = std::get_if<TokenBucket>(draft.limit);
+    if (bucket != nullptr)
+      draft.undoes_since = Time(Duration(static_cast<std::int64_t>(before[1])));
   } else if (checks.demand.mode != Mode::kRenew || all_admit) {
     done = Change(*draft.limit, draft.state, checks);
     if (checks.demand.mode == Mode::kCharge) draft.charged = draft.units - done.dropped;
@@ -151,7 +170,7 @@ std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts, Recor
   if (is_charge) {
     DecideCharges(check, drafts.front(), out);
   } else if (asked.demand.consumes_or_peeks()) {
-    if (asked.concerns_grants) TakeBackGrants(drafts);
+    if (asked.concerns_grants) TakeBackGrants(drafts, planted);
     const std::vector<Held> held = DecideGroups(check, drafts, out);
     if (asked.concerns_grants) TakeGrants(check, held, drafts, out);
     if (asked.recorded) Enter(check, drafts, held, records);

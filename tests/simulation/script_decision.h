@@ -39,6 +39,9 @@ struct Draft {
   bool changed = false;
   std::int64_t charged = 0;  // units, less those undone
   bool took_back = false;    // units of a grant
+  std::int64_t granted = 0;
+  std::int64_t ended = 0;  // units of grants that were not returned
+  std::optional<Time> undoes_since{};
   // By settling a lease of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;

@@ -15,6 +15,7 @@ class SimulationTest : public testing::Test {
 
 TEST_F(SimulationTest, SomeSchedules_KeepAllPromises) {
   std::int64_t by_store = 0;
+  std::int64_t by_grant = 0;
   std::int64_t by_fallback = 0;
   std::int64_t settled = 0;
   std::int64_t queued = 0;
@@ -22,11 +23,13 @@ TEST_F(SimulationTest, SomeSchedules_KeepAllPromises) {
     const Report report = RunSchedule(seed);
     for (const std::string& what : report.broken) ADD_FAILURE() << "seed " << seed << ": " << what;
     by_store += report.admitted_by_store;
+    by_grant += report.admitted_by_grant;
     by_fallback += report.admitted_by_fallback;
     settled += report.settled;
     queued += report.queued;
   }
   EXPECT_GT(by_store, 500);
+  EXPECT_GT(by_grant, 500);
   EXPECT_GT(by_fallback, 50);
   EXPECT_GT(settled, 500);
   EXPECT_GT(queued, 20);
@@ -47,27 +50,35 @@ void PrintTo(const PlantedFault& planted, std::ostream* out) { *out << planted.n
 class PlantedFaultTest : public SimulationTest, public testing::WithParamInterface<PlantedFault> {};
 
 TEST_P(PlantedFaultTest, SomeSchedules_OneFindsTheFault) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  const std::uint64_t seeds = IsOfGrants(GetParam().fault) ? 500 : 200;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (!RunSchedule(seed, GetParam().fault).broken.empty()) return RecordProperty("seed", seed);
   }
   FAIL() << "no schedule has found it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, PlantedFaultTest,
-                         testing::Values(PlantedFault{"RepliesSwapped", Planted::kRepliesSwapped},
-                                         PlantedFault{"GrantsUncounted", Planted::kGrantsUncounted},
-                                         PlantedFault{"CallsRunTwice", Planted::kCallsRunTwice},
-                                         PlantedFault{"StatesMisread", Planted::kStatesMisread},
-                                         PlantedFault{"KeysExpireEarly", Planted::kKeysExpireEarly},
-                                         PlantedFault{"CountersByPlace", Planted::kCountersByPlace},
-                                         PlantedFault{"UndoneLearned", Planted::kUndoneLearned},
-                                         PlantedFault{"GracePeriodsLate",
-                                                      Planted::kGracePeriodsLate},
-                                         PlantedFault{"SettledTwice", Planted::kSettledTwice},
-                                         PlantedFault{"SettledByRefund", Planted::kSettledByRefund},
-                                         PlantedFault{"RecordsLeft", Planted::kRecordsLeft},
-                                         PlantedFault{"LateLeasesKept", Planted::kLateLeasesKept}),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(
+    Faults, PlantedFaultTest,
+    testing::Values(PlantedFault{"RepliesSwapped", Planted::kRepliesSwapped},
+                    PlantedFault{"GrantsUncounted", Planted::kGrantsUncounted},
+                    PlantedFault{"CallsRunTwice", Planted::kCallsRunTwice},
+                    PlantedFault{"StatesMisread", Planted::kStatesMisread},
+                    PlantedFault{"KeysExpireEarly", Planted::kKeysExpireEarly},
+                    PlantedFault{"CountersByPlace", Planted::kCountersByPlace},
+                    PlantedFault{"UndoneLearned", Planted::kUndoneLearned},
+                    PlantedFault{"GracePeriodsLate", Planted::kGracePeriodsLate},
+                    PlantedFault{"SettledTwice", Planted::kSettledTwice},
+                    PlantedFault{"SettledByRefund", Planted::kSettledByRefund},
+                    PlantedFault{"RecordsLeft", Planted::kRecordsLeft},
+                    PlantedFault{"LateLeasesKept", Planted::kLateLeasesKept},
+                    PlantedFault{"PocketsRefilled", Planted::kPocketsRefilled},
+                    PlantedFault{"PocketsUnseen", Planted::kPocketsUnseen},
+                    PlantedFault{"LateReturnsTaken", Planted::kLateReturnsTaken},
+                    PlantedFault{"ReturnsCountedTwice", Planted::kReturnsCountedTwice},
+                    PlantedFault{"GrantsOnWrongClock", Planted::kGrantsOnWrongClock},
+                    PlantedFault{"GrantsLeft", Planted::kGrantsLeft},
+                    PlantedFault{"DenialsOutliveReturns", Planted::kDenialsOutliveReturns}),
+    testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace sluice::simulation

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "admin/reset_limit.h"
 #include "store/redis/make_topology.h"
 
 namespace sluice::simulation {
@@ -18,12 +19,42 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
       service_(limiter_),
       shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
               {}),
-      charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }) {
+      charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }),
+      grant_timer_(loop_.timers(), [this] { ReturnGrantsLater(); }) {
   limiter_.SetRules(options.rules);
   loop_.Run([&] {
     StartStore(options.redis);
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_);
     ChargeBackLater();
+    ReturnGrantsLater();
+  });
+}
+
+// One reset. Owns itself.
+class SluiceServer::ResetOf final : public ResetCall {
+ public:
+  using ResetCall::ResetCall;
+
+ private:
+  void OnReset(Result<std::vector<std::string>>) override { delete this; }
+};
+
+void SluiceServer::Reset(const Subject& subject) {
+  loop_.Deliver([this, subject] {
+    if (stopped_) return;
+    CheckRequest request;
+    request.domain = "shop";
+    request.attributes = {
+        {"endpoint", subject.endpoint}, {"user", subject.user}, {"team", subject.team}};
+    (new ResetOf(limiter_))->Start(std::move(request), {});
+  });
+}
+
+void SluiceServer::Drain() {
+  loop_.Deliver([this] {
+    if (stopped_) return;
+    limiter_.grants().Close();
+    limiter_.grants().ReturnDue();
   });
 }
 
@@ -73,8 +104,14 @@ void SluiceServer::ChargeBackLater() {
   charge_timer_.Start(loop_.now() + Fallback::kReconcileEvery);
 }
 
+void SluiceServer::ReturnGrantsLater() {
+  limiter_.grants().ReturnDue();
+  grant_timer_.Start(loop_.now() + GrantTable::kReturnEvery);
+}
+
 void SluiceServer::Accept(std::shared_ptr<Link> link) {
   loop_.Deliver([this, link = std::move(link)] {
+    if (stopped_) return link->CloseWire();
     connection_count_.TryAdd();
     connections_.Add(std::make_unique<rpc::http2::Connection>(
         *shard_, loop_.Carry(link, net::FlushStage::kCallers), true));
@@ -82,8 +119,10 @@ void SluiceServer::Accept(std::shared_ptr<Link> link) {
 }
 
 bool SluiceServer::Stop() {
+  stopped_ = true;
   loop_.Run([this] {
     charge_timer_.Cancel();
+    grant_timer_.Cancel();
     connections_.CloseAll();
   });
   loop_.Run([this] {

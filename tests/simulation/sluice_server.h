@@ -25,6 +25,7 @@
 #include "store/redis/topology.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/planted.h"
+#include "tests/simulation/rules.h"
 
 namespace sluice::simulation {
 
@@ -51,6 +52,12 @@ class SluiceServer {
 
   void Stall(Duration duration) { loop_.Stall(duration); }
 
+  // Resets the counters of a subject, in Redis and here.
+  void Reset(const Subject& subject);
+
+  // As before a server ends: what it holds of grants goes back.
+  void Drain();
+
   // Stops permanently. Returns whether no state of any call is left.
   bool Stop();
 
@@ -73,6 +80,7 @@ class SluiceServer {
    private:
     std::unique_ptr<redis::ThreadStore>& part_;
   };
+  class ResetOf;
 
   // Fallback, or one with a planted fault.
   class Listener final : public StoreListener {
@@ -99,6 +107,7 @@ class SluiceServer {
   void StartStore(const RedisUrl& redis);
   void AskForLayout();
   void ChargeBackLater();
+  void ReturnGrantsLater();
 
   MetricsRegistry metrics_;
   const WorldClock clock_;
@@ -118,6 +127,8 @@ class SluiceServer {
   net::ConnectionCount connection_count_{SIZE_MAX};
   net::LoopConnections connections_{loop_, connection_count_, [] {}};
   net::Timer charge_timer_;
+  net::Timer grant_timer_;
+  bool stopped_ = false;
 };
 
 }  // namespace sluice::simulation

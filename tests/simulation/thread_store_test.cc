@@ -23,6 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 const Limit kTen = FixedWindow{.limit = 10, .window = std::chrono::hours(1)};
+const Limit kHundred = FixedWindow{.limit = 100, .window = std::chrono::hours(1)};
 const Limit kSlot = Concurrency{.limit = 1, .ttl = std::chrono::hours(1)};
 
 class ThreadStoreTest : public testing::Test, private StoreListener {
@@ -134,7 +135,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   const LinkOptions links_{.least_delay = Duration(10), .most_delay = Duration(20)};
   World world_{1};
   const Script script_{
-      std::vector<Limit>{kTen, kSlot,
+      std::vector<Limit>{kTen, kHundred, kSlot,
                          FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}},
       nullptr};
   SlotMap slots_{world_, {kAddresses[0], kAddresses[1]}};
@@ -150,6 +151,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
+  std::int64_t grants_undone_ = 0;                            // units
   std::vector<std::string> undos_started_;
   std::vector<std::size_t> lost_;   // parts
   std::vector<std::size_t> found_;  // parts
@@ -164,6 +166,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   void OnUndoEnded(const StoreCheck& undo) override {
     for (const CounterCheck& it : undo.counters) {
       undone_.emplace_back(it.key, it.verdict.remaining);
+      grants_undone_ += it.grant.units;
     }
   }
 };
@@ -204,6 +207,22 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_UndosOfTheOtherAreReported) {
   EXPECT_THAT(undone_, testing::ElementsAre(std::pair(here, 10)));
 }
 
+TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_TheGrantOfTheOtherIsKept) {
+  const std::string full = KeyAt(1);
+  for (int i = 0; i < 10; ++i) Submit({full});
+  RunFor(milliseconds(1));
+  RecordingCheck& denied = Make({KeyAt(0), full});
+  denied.concerns_grants = true;
+  denied.counters.front().limit = &kHundred;
+  denied.counters.front().wanted = {8, kTimeout};
+  loop_.Run([&] { store_->Submit(denied); });
+  RunFor(milliseconds(2));
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.counters.front().grant.units, 8);
+  EXPECT_THAT(undone_, testing::ElementsAre(testing::Pair(KeyAt(0), 92)));
+  EXPECT_EQ(grants_undone_, 0);
+}
+
 // A layout takes the node's slots away while one check is in flight there, which is then sent
 // again.
 TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsForIt) {
@@ -218,7 +237,8 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
   });
   RunFor(milliseconds(20));
   EXPECT_FALSE(first.failure() || second.failure());
-  EXPECT_LT(first.decided_at, second.decided_at);
+  EXPECT_LE(first.decided_at, second.decided_at);
+  EXPECT_LT(first.place, second.place);
   EXPECT_EQ(Used(1, key), 2);
 }
 
@@ -483,6 +503,34 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
     EXPECT_LT(equal.decided_at, second.decided_at) << moment.count();
     EXPECT_EQ(Used(1, a), 5);
   }
+}
+
+// The node finds that it does not have the counter of the first two, which share a call, while the
+// third, in a call of its own, is queued behind them.
+TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake) {
+  const std::string key = KeyAt(0);
+  Submit({key});
+  RunFor(milliseconds(5));
+  slots_.BeginMove(key, 1);
+  MoveKey(key);
+  std::vector<RecordingCheck*> checks;
+  for (int i = 0; i < 3; ++i) {
+    RecordingCheck& check = *checks.emplace_back(&Make({key}));
+    check.in_order = true;
+    check.counters.front().units = 1 + i;  // so that they are not coalesced
+  }
+  checks.back()->leases_units = true;
+  checks.back()->lease = {.id = {1}, .ttl = kTimeout};
+  loop_.Run([&] {
+    for (RecordingCheck* const check : checks) store_->Submit(*check);
+  });
+  RunFor(milliseconds(3));
+  slots_.EndMove(key);
+  RunFor(milliseconds(15));
+  for (const RecordingCheck* const check : checks) EXPECT_FALSE(check->failure());
+  EXPECT_LT(checks[0]->place, checks[1]->place);
+  EXPECT_LT(checks[1]->place, checks[2]->place);
+  EXPECT_LT(checks[1]->decided_at, checks[2]->decided_at);
 }
 
 // The redirect of another check shows the new owner while the first of two is in flight to the old

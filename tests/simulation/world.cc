@@ -24,7 +24,8 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   if (!is_simulated || the_world == nullptr) {
     return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
   }
-  const auto now = the_world->now().time_since_epoch();
+  const bool is_boot = clock == CLOCK_BOOTTIME;
+  const auto now = (is_boot ? the_world->boot_now() : the_world->now()).time_since_epoch();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
   time->tv_sec = seconds.count();
   time->tv_nsec = std::chrono::nanoseconds(now - seconds).count();

@@ -25,6 +25,13 @@ class World {
   World& operator=(const World&) = delete;
 
   SteadyTime now() const { return now_; }
+  // The clock of BootNow, which falls behind only by a planted fault.
+  SteadyTime boot_now() const { return now_ - boot_lag_; }
+  void StopBootClock(Duration duration) { boot_lag_ += duration; }
+
+  // How far the clock of all Redis servers is ahead.
+  Duration redis_ahead() const { return redis_ahead_; }
+  void ShiftRedisClock(Duration by) { redis_ahead_ += by; }
 
   // Events with the same time happen in the order in which they were added.
   void At(SteadyTime time, Event event);
@@ -55,6 +62,8 @@ class World {
   };
 
   SteadyTime now_;
+  Duration boot_lag_{};
+  Duration redis_ahead_{};
   std::mt19937_64 random_;
   std::uint64_t events_ = 0;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;

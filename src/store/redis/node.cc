@@ -237,8 +237,11 @@ bool Node::DeliverAnswers(Pack& pack, const redisReply& reply) {
   }
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return false;
-  return std::all_of(pack.entries.begin(), pack.entries.end(),
-                     [&](CheckQueue::Entry& entry) { return DeliverAnswers(entry, *opened); });
+  const bool fits =
+      std::all_of(pack.entries.begin(), pack.entries.end(),
+                  [&](CheckQueue::Entry& entry) { return DeliverAnswers(entry, *opened); });
+  if (std::exchange(entries_redirected_, false)) owner_.OnRedirected(*this);
+  return fits;
 }
 
 // In order of arrival. Returns false if the reply ends too early.
@@ -266,7 +269,8 @@ bool Node::DeliverAnswers(CheckQueue::Entry& entry, ScriptReply& reply) {
 void Node::OnEntryFailed(CheckQueue::Entry& entry, std::string_view error) {
   if (MayRedirect(error)) {
     for (PendingPtr& check : entry.checks) Redirect(std::move(check), error);
-    return owner_.OnRedirected(*this);
+    entries_redirected_ = true;
+    return;
   }
   NoteError(error);
   Fail(std::move(entry.checks), StoreFailure::kRejected);

@@ -175,7 +175,8 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   InFlight in_flight_;
   Packer packer_;
   bool loading_script_ = false;
-  std::string_view restart_cause_;  // an error in the current reply that requires a new connection
+  std::string_view restart_cause_;   // an error in the current reply that requires a new connection
+  bool entries_redirected_ = false;  // some of the pack that is being answered
   EntryReply entry_reply_;
 };
 

@@ -48,6 +48,7 @@ class Settler::Settlement final : public OwnedCheck,
       : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kSettle : Mode::kUndo),
         settler_(settler) {
     leases_units = false;
+    counters.front().grant = {};  // it is not undone
   }
 
  private:

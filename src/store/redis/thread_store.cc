@@ -247,6 +247,8 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
     pending->routing = word == "ASK" ? Routing::kAsking : WithRedirects(*pending->check);
     return SendTo(node, std::move(pending));
   }
+  // Those queued behind it must not overtake it.
+  if (!error.empty() && pending->check->in_order) return TryAgainLater(std::move(pending));
   if (!error.empty()) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
 }

@@ -1,0 +1,185 @@
+#include "tests/simulation/uses.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace sluice::simulation {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestLife(150);  // of a grant, in Rules
+
+// Whether counters follow a jump of the clock; otherwise their time stands still.
+bool IsLong(Duration jump) { return jump < -std::chrono::seconds(1); }
+
+}  // namespace
+
+void Uses::Allow(const std::string& counter, const Limit& limit) {
+  const bool may_prefetch = counter.starts_with("pool ") || counter.starts_with("quota ");
+  if (!may_prefetch) return;
+  Account& account = accounts_[counter];
+  if (!std::exchange(account.known, true)) account.limit = limit;
+  if (auto* const bucket = std::get_if<TokenBucket>(&account.limit)) {
+    bucket->rate = std::max(bucket->rate, std::get<TokenBucket>(limit).rate);
+    bucket->burst = std::max(bucket->burst, std::get<TokenBucket>(limit).burst);
+  } else {
+    auto& window = std::get<FixedWindow>(account.limit);
+    window.limit = std::max(window.limit, std::get<FixedWindow>(limit).limit);
+  }
+}
+
+void Uses::Use(const std::string& counter, std::int64_t units, const Interval& within) {
+  const auto account = accounts_.find(counter);
+  if (account != accounts_.end() && units > 0) account->second.uses.push_back({units, within});
+}
+
+void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time now) {
+  for (auto& [name, account] : accounts_) {
+    const auto lost = before.find(name);
+    if (lost == before.end()) continue;
+    const auto kept = after.find(name);
+    const TrueCounter none;
+    const TrueCounter& its = kept == after.end() ? none : kept->second;
+    const std::int64_t forgotten =
+        std::max<std::int64_t>(0, lost->second.counted() - its.counted());
+    const std::int64_t still_held = lost->second.granted - its.granted;
+    const std::int64_t units = std::min(forgotten, MostAtOnce(account.limit)) + still_held;
+    if (units > 0) account.extra.push_back({units, {now, now + kLongestLife}});
+  }
+}
+
+// If it jumps ahead, the time that it skips refills, and what is out counts once more. If it jumps
+// back for long, a window may end before what is out, which keeps its life.
+void Uses::Jump(Duration by, const Deployment& redis, Time now) {
+  jumps_.push_back({now, by});
+  if (by < Duration() && !IsLong(by)) return;
+  for (auto& [name, account] : accounts_) {
+    std::int64_t units = 0;
+    redis.ForEachMaster([&, &counter = name](const Script::Counters& counters) {
+      const auto its = counters.by_name.find(counter);
+      if (its == counters.by_name.end()) return;
+      units += GrantsOutOf(its->second.limit, its->second.state).units();
+    });
+    const auto* const bucket = std::get_if<TokenBucket>(&account.limit);
+    if (bucket != nullptr && by > Duration()) {
+      units += bucket->rate * by.count() / bucket->period.count() + 1;
+    }
+    account.extra.push_back({units, {now, now + kLongestLife}});
+  }
+}
+
+std::optional<Uses::Moment> Uses::MomentOf(const Interval& within) const {
+  Moment moment{.epoch = 0, .time = within.begin};
+  Time stands_until = Time::min();
+  Duration ahead{};
+  for (const ClockJump& jump : jumps_) {
+    if (jump.at > within.end) break;
+    if (jump.at >= within.begin) return std::nullopt;
+    stands_until = IsLong(jump.by) ? Time::min() : std::max(stands_until, jump.at + ahead);
+    moment.epoch += IsLong(jump.by) ? 1 : 0;
+    ahead += jump.by;
+  }
+  moment.time += ahead;
+  return moment.time < stands_until ? std::nullopt : std::optional(moment);
+}
+
+std::int64_t Uses::ExtraIn(const Account& account, const Interval& interval) {
+  std::int64_t units = 0;
+  for (const Units& extra : account.extra) {
+    const bool meets = extra.within.begin <= interval.end && interval.begin <= extra.within.end;
+    if (meets) units += extra.units;
+  }
+  return units;
+}
+
+std::vector<std::string> Uses::Judge(const Model& model) const {
+  std::vector<std::string> broken;
+  for (const auto& [counter, account] : accounts_) {
+    if (const auto* const bucket = std::get_if<TokenBucket>(&account.limit)) {
+      JudgeBucket(*bucket, {counter, account, UndoneIn(model, counter)}, broken);
+    } else {
+      JudgeWindows(std::get<FixedWindow>(account.limit), {counter, account, {}}, broken);
+    }
+  }
+  return broken;
+}
+
+// While checks that will be undone have taken units, a full bucket refills. Each undo takes into
+// account what refilled since its check; but not what it would have lost if others, undone before
+// it, had taken nothing. So a bucket may refill this time twice.
+std::vector<Uses::Interval> Uses::UndoneIn(const Model& model, const std::string& counter) const {
+  std::vector<Interval> undone;
+  const auto changes = model.changes().find(counter);
+  if (changes == model.changes().end()) return undone;
+  for (const Model::Change& change : changes->second) {
+    if (!change.undoes_since) continue;
+    // Its times cannot be compared if the clock jumped.
+    undone.push_back(jumps_.empty() ? Interval{*change.undoes_since, change.at}
+                                    : Interval{Time::min(), Time::max()});
+  }
+  std::sort(undone.begin(), undone.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  return undone;
+}
+
+// The part of `interval` that `others`, in order of their beginning, cover.
+Duration Uses::Covered(const Interval& interval, const std::vector<Interval>& others) {
+  Duration covered{};
+  Time until = interval.begin;
+  for (const Interval& other : others) {
+    const Time end = std::min(other.end, interval.end);
+    const Time begin = std::max(other.begin, until);
+    if (end > begin) covered += end - begin;
+    until = std::max(until, end);
+  }
+  return covered;
+}
+
+// In every interval that begins with one use and ends with another.
+void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
+                       std::vector<std::string>& broken) {
+  std::vector<Units> uses = judged.account.uses;
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const Units& a, const Units& b) { return a.within.end < b.within.end; });
+  for (const Units& first : uses) {
+    std::int64_t used = 0;
+    for (const Units& last : uses) {
+      if (last.within.begin < first.within.begin) continue;
+      used += last.units;
+      if (used <= limit.burst) continue;
+      const Interval interval{first.within.begin, last.within.end};
+      const Duration lasts = interval.end - interval.begin + Duration(2);  // times are rounded
+      const Duration refills = lasts + Covered(interval, judged.undone);
+      const std::int64_t most = limit.burst + ExtraIn(judged.account, interval);
+      if ((used - most) * limit.period.count() <= limit.rate * refills.count()) continue;
+      return broken.push_back(fmt::format("{}: {} units of {} were used within {} µs",
+                                          judged.counter, used, most, lasts.count()));
+    }
+  }
+}
+
+void Uses::JudgeWindows(const FixedWindow& limit, const Judged& judged,
+                        std::vector<std::string>& broken) const {
+  const bool is_one = limit.align == FixedWindow::Align::kFirst;  // outlasts a schedule
+  std::map<Moment, Units> windows;
+  for (const Units& use : judged.account.uses) {
+    const auto moment = is_one ? Moment() : MomentOf(use.within);
+    if (!moment) continue;
+    const Time start = is_one ? Time() : limit.WindowStart(moment->time);
+    const Time end = moment->time + (use.within.end - use.within.begin);
+    if (!is_one && end >= limit.WindowEnd(start)) continue;
+    Units& window = windows.try_emplace({moment->epoch, start}, Units{0, use.within}).first->second;
+    window.units += use.units;
+    window.within.begin = std::min(window.within.begin, use.within.begin);
+    window.within.end = std::max(window.within.end, use.within.end);
+  }
+  for (const auto& [moment, used] : windows) {
+    const std::int64_t most = limit.limit + ExtraIn(judged.account, used.within);
+    if (used.units <= most) continue;
+    broken.push_back(
+        fmt::format("{}: {} units of {} were used in a window", judged.counter, used.units, most));
+  }
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,87 @@
+// When callers used units of prefetched counters, by the store's or by a server's own decision, and
+// the check that no interval sees more of them than the limit allows: burst + rate * length of a
+// bucket, the limit of each window. A call was decided at some time between its sending and its
+// answer.
+//
+// One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/algorithm/limit.h"
+#include "tests/simulation/deployment.h"
+#include "tests/simulation/model.h"
+
+namespace sluice::simulation {
+
+class Uses {
+ public:
+  // On the clock of Redis servers, had it not jumped.
+  struct Interval {
+    Time begin;
+    Time end;
+  };
+
+  // Records the limit of a counter in a version of the rules.
+  void Allow(const std::string& counter, const Limit& limit);
+  void Use(const std::string& counter, std::int64_t units, const Interval& within);
+
+  // Counters lost changes, by a failover or a reset: what they forgot may be used again, and what
+  // they do not know of is still held by servers for the life of a grant.
+  void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
+
+  // Redis' clock jumps. `redis` has what is out.
+  void Jump(Duration by, const Deployment& redis, Time now);
+
+  // At the end: the broken promises, each with the values found.
+  std::vector<std::string> Judge(const Model& model) const;
+
+ private:
+  struct Units {
+    std::int64_t units = 0;
+    Interval within;
+  };
+  struct Account {
+    Limit limit;  // with the highest values of all versions
+    bool known = false;
+    std::vector<Units> uses;
+    std::vector<Units> extra;  // may be used on top in intervals that meet these
+  };
+
+  struct Judged {
+    const std::string& counter;
+    const Account& account;
+    std::vector<Interval> undone;
+  };
+  static void JudgeBucket(const TokenBucket& limit, const Judged& judged,
+                          std::vector<std::string>& broken);
+  void JudgeWindows(const FixedWindow& limit, const Judged& judged,
+                    std::vector<std::string>& broken) const;
+  std::vector<Interval> UndoneIn(const Model& model, const std::string& counter) const;
+  static Duration Covered(const Interval& interval, const std::vector<Interval>& others);
+  static std::int64_t ExtraIn(const Account& account, const Interval& interval);
+
+  // When the store decided, on its clock; empty if that is not certain, or if the counter's time
+  // may have stood still.
+  struct Moment {
+    std::size_t epoch = 0;  // after so many long jumps back, which counters follow
+    Time time;
+    auto operator<=>(const Moment&) const = default;
+  };
+  std::optional<Moment> MomentOf(const Interval& within) const;
+
+  struct ClockJump {
+    Time at;
+    Duration by;
+  };
+
+  std::map<std::string, Account> accounts_;
+  std::vector<ClockJump> jumps_;
+};
+
+}  // namespace sluice::simulation
