@@ -20,9 +20,7 @@ struct Latencies {
       bounds.assign(more.bounds().begin(), more.bounds().end());
       counts.assign(bounds.size() + 1, 0);
     }
-    if (!std::equal(bounds.begin(), bounds.end(), more.bounds().begin(), more.bounds().end())) {
-      return;
-    }
+    if (!std::ranges::equal(bounds, more.bounds())) return;
     const auto size = std::min(counts.size(), static_cast<std::size_t>(more.counts_size()));
     for (std::size_t i = 0; i < size; ++i) counts[i] += more.counts(static_cast<int>(i));
   }
@@ -54,8 +52,8 @@ void Accumulate(const Rate& more, Rate& to) {
 }
 
 double SecondsOf(const v1::WatchFrame& frame) {
-  const double seconds =
-      static_cast<double>(frame.period().seconds()) + frame.period().nanos() / 1e9;
+  const auto whole = static_cast<double>(frame.period().seconds());
+  const double seconds = whole + frame.period().nanos() / 1e9;
   return seconds > 0 ? seconds : 1;
 }
 
@@ -137,8 +135,7 @@ class Merger {
     }
   }
 
-  // A server reports only its 100 highest counts, so a sum may lack counts of the key on other
-  // servers.
+  // A server reports only its 100 highest counts, so a sum may lack those of other servers.
   static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
     for (const v1::WatchedKey& it : from) {
       KeyState& key = to[it.digest()];

@@ -168,8 +168,7 @@ int Run(Options options) {
   }
   if (options.suggest) return Suggest(options, *std::move(rules));
   for (const std::string& name : RemoveConcurrency(*rules)) {
-    fmt::print(stderr, "rule {}: concurrency is left out: a log does not say when requests ended\n",
-               name);
+    fmt::print(stderr, "rule {}: no concurrency: a log does not say when requests ended\n", name);
   }
   const auto result = RunOnce(options, *rules, std::move(against), "");
   if (!result) return Fail(result.error().message);
@@ -184,7 +183,7 @@ int Run(Options options) {
 void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
   app.add_option(
          "LOG", log.paths,
-         "Logs of nginx's combined format, JSON lines, or CSV with a header; gzip is unpacked; "
+         "Logs of nginx's combined format, JSON lines, or CSV with a header, plain or gzip; "
          "-: standard input")
       ->required();
   AddFields(app, "--attribute", log.mapping.attributes,
