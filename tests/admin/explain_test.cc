@@ -88,7 +88,7 @@ TEST_F(ExplainTest, EveryRuleThatMatches_InFileOrder_WithItsReason) {
       {{{"plan", "staff"}, {"client_ip", "nowhere"}},
        Decision::kAllowed,
        {"per-user unlimited (overrides[1] applies: {plan: staff}; lifts the limits of this rule "
-        "alone)",
+        "only)",
         "per-address skipped (attribute \"client_ip\" is not an IP address)",
         "trial skipped (attribute \"user\" is missing)"}},
       {{{"endpoint", "/sms"}, {"user", "a"}},
