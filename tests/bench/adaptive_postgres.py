@@ -66,7 +66,7 @@ def work():
             with client.limited("database", {{"limit": {limit!r}}}):
                 begin = time.monotonic()
                 subprocess.run(["psql", *{psql}], check=True, stdout=subprocess.DEVNULL)
-            sys.stdout.write(f"{{time.monotonic() - begin}}\n")
+            sys.stdout.write(f"{{time.monotonic() - begin}}\\n")
             sys.stdout.flush()
         except Limited:
             time.sleep(random.uniform(0.02, 0.1))
@@ -138,18 +138,21 @@ class Fleet:
     def run(self, limit, warm_up, seconds):
         """Queries a second, and the time that 90 % of them take; of an adaptive limit its mean, else `limit`."""
         seen, limits = [], []
+        callers = []
         with contextlib.ExitStack() as stack:
             for command, environment in self._callers(limit):
                 process = stack.enter_context(running(command, stdout=subprocess.PIPE, env=environment))
+                callers.append(process)
                 threading.Thread(target=lambda lines=process.stdout: seen.extend(map(float, lines)),
                                  daemon=True).start()
-            end = time.monotonic() + warm_up
             time.sleep(warm_up)
             first, begin, end = len(seen), time.monotonic(), time.monotonic() + seconds
             while time.monotonic() < end:
                 time.sleep(1)
                 limits.append(self.limit() if limit == "adaptive" else limit)
             done, elapsed = seen[first:], time.monotonic() - begin
+            if any(caller.poll() is not None for caller in callers):
+                sys.exit("a caller has ended")
         return len(done) / elapsed, statistics.quantiles(done, n=10)[-1], statistics.mean(limits)
 
     def _callers(self, limit):
@@ -189,6 +192,7 @@ def main():
     options = parser.parse_args()
     if not shutil.which("bc"):
         sys.exit("there is no bc: apt install bc")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     with tempfile.TemporaryDirectory() as name, postgres(pathlib.Path(name)) as psql:
         fleet = Fleet(options.build, pathlib.Path(name), psql)
         with fleet.serving(1000):
