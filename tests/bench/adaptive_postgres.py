@@ -7,7 +7,8 @@ Usage: tests/bench/adaptive_postgres.py [BUILD] [--seconds N]
 BUILD: default build; needs BUILD/release/bin, and the installed clients of `scripts/test_clients.sh python node`
 in BUILD/clients. PostgreSQL is Debian's `postgresql`; it runs in a temporary folder, on a unix socket. Five
 processes call it: three by `sluice hold`, one by the Python client and one by the Node client, each with four
-queries at a time. All share the machine with PostgreSQL.
+queries at a time. All share the machine with PostgreSQL. Other load on it distorts the figures: then more queries at
+a time get more of its CPU.
 """
 
 import argparse
@@ -182,7 +183,9 @@ def compare(fleet, seconds, latency):
         adaptive = fleet.run("adaptive", 3 * seconds, 2 * seconds)
         print_row("adaptive", adaptive)
     best = max(rate for rate, _, _ in rows.values())
-    print(f"adaptive: {adaptive[0] / best:.0%} of the best fixed limit's rate; latency {latency} ms\n", flush=True)
+    within = max((rate for rate, slow, _ in rows.values() if 1000 * slow <= latency), default=best)
+    print(f"adaptive: {adaptive[0] / best:.0%} of the best fixed limit's rate, {adaptive[0] / within:.0%} of the best "
+          f"whose 90 % are within the latency, {latency} ms\n", flush=True)
 
 
 def main():
