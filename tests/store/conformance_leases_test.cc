@@ -250,6 +250,74 @@ TEST_P(AdaptiveTest, ExpiredSlots_LowerTheLimit_WhenTheNextIsTaken) {
   EXPECT_LT(LimitNow(), before);
 }
 
+TEST_P(AdaptiveTest, NewBounds_ApplyAtOnce_AndKeepWhatWasLearned) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  Concurrency lower = kAdaptive;
+  lower.limit = 10;
+  EXPECT_EQ(Peek(lower).limit, 10);
+  EXPECT_FALSE(Decide(lower, {.cost = 11, .lease = MakeLease(254, seconds(60))}).admitted);
+  Concurrency higher = kAdaptive;
+  higher.adapt.min = 30;
+  EXPECT_EQ(Peek(higher).limit, 30);
+  EXPECT_EQ(LimitNow(), limit);
+}
+
+TEST_P(AdaptiveTest, LeaseOfAnotherVersion_IsJudgedByTheVersionThatEndsIt) {
+  Rise();
+  Concurrency patient = kAdaptive;
+  patient.adapt.latency = seconds(10);
+  const auto limit_after = [&](const Concurrency& version) {
+    Lease lease = MakeLease(254, seconds(60));
+    EXPECT_TRUE(Decide(kAdaptive, {.cost = 10, .lease = lease}).admitted);
+    lease.report = HoldReport{.taken = clock_.Now()};
+    clock_.Advance(seconds(2));
+    Decide(version, {.mode = Mode::kSettle, .lease = lease});
+    const Verdict now = Peek(kAdaptive);
+    EXPECT_EQ(now.remaining, now.limit);
+    return now.limit;
+  };
+  const std::int64_t limit = LimitNow();
+  EXPECT_EQ(limit_after(kFive), limit) << "has nothing to learn";
+  EXPECT_EQ(limit_after(patient), limit);
+  EXPECT_LT(limit_after(kAdaptive), limit);
+}
+
+TEST_P(AdaptiveTest, HoldWithoutAReport_MovesNothing) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  const Lease lease = MakeLease(254, seconds(60));
+  Decide(kAdaptive, {.cost = 10, .lease = lease});
+  clock_.Advance(seconds(30));
+  Decide(kAdaptive, {.mode = Mode::kSettle, .lease = lease});
+  EXPECT_EQ(Peek(kAdaptive).remaining, limit);
+}
+
+TEST_P(AdaptiveTest, ClockIsReplaced_HoldsAcrossItMoveNothing_LaterOnesAreMeasured) {
+  Rise();
+  Lease across = MakeLease(254, seconds(60));
+  across.report = HoldReport{.taken = clock_.Now()};
+  Decide(kAdaptive, {.lease = across});
+  const std::int64_t limit = LimitNow();
+  clock_.Advance(-hours(1));
+  Hold(10, std::chrono::milliseconds(500));
+  EXPECT_EQ(LimitNow(), limit);
+  Hold(10, seconds(2));
+  const std::int64_t lower = LimitNow();
+  EXPECT_LT(lower, limit);
+  Decide(kAdaptive, {.mode = Mode::kSettle, .lease = across});
+  EXPECT_EQ(Peek(kAdaptive).remaining, lower);
+}
+
+TEST_P(AdaptiveTest, ClockJumpsAhead_WhatWasHeldHasExpired_TheLimitStaysWithinItsBounds) {
+  Rise();
+  Hold(20, hours(2));
+  EXPECT_EQ(Peek(kAdaptive).remaining, LimitNow());
+  Hold(4, std::chrono::milliseconds(500));
+  EXPECT_GE(LimitNow(), 4);
+  EXPECT_LT(LimitNow(), 20);
+}
+
 TEST_P(AdaptiveTest, PlainRuleOfTheSameCounter_KeepsWhatWasLearned) {
   Rise();
   const std::int64_t limit = LimitNow();
