@@ -53,7 +53,7 @@ class ExplainTest : public LimiterTest {
           for (const ExplainedRule& rule : explanation.rules) {
             std::string line = std::string(rule.rule) + " " + std::string(rule.effect);
             if (!rule.reason.empty()) line += " (" + rule.reason + ")";
-            for (const auto& [key, status, counts] : rule.counters) {
+            for (const auto& [key, status, counts, grants] : rule.counters) {
               if (!counts.empty()) line += " " + counts[0].name;
               line += status.state_known ? " " + std::to_string(status.verdict.remaining) + "/" +
                                                std::to_string(status.verdict.limit)
