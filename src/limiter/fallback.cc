@@ -114,10 +114,12 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
 }
 
 // In the grace period of its part, a counter lacks units that other servers have admitted. A refund
-// that failed may still have run.
+// or settlement that failed may still have run.
 void Fallback::Learn(const StoreCheck& check) {
+  const Mode mode = check.demand.mode;
+  const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
   for (const CounterCheck& counter : check.counters) {
-    if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());
+    if (gives_back) clearings.Note(counter.key, SteadyNow());
     // For slots, only the limit that follows the load is useful: the holders are not known.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;

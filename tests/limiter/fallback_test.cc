@@ -410,6 +410,12 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
   EXPECT_TRUE(IsCleared());
 }
 
+// As a server does it for a lease that it granted during an outage.
+TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_Clears) {
+  fallback_.NoteDecided(Answer(seen_, Mode::kSettle), SteadyNow());
+  EXPECT_TRUE(IsCleared());
+}
+
 TEST_F(FallbackMemoryTest, Forget_ForgetsTheState) {
   fallback_.OnLateAnswer(Answer(seen_));
   fallback_.RecordCharge("k", limit_, 1);
