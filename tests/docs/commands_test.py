@@ -113,7 +113,7 @@ def quick(command):
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.startswith("sluice console"):  # ends when it is told
-        command += (" >page &\nuntil grep -q token= page; do kill -0 $! || exit; sleep 0.05; done; "
+        command += (" >page &\nuntil grep -qs token= page; do kill -0 $! || exit; sleep 0.05; done; "
                     "cat page; kill $!; wait $!")
     elif command.endswith("&"):
         address = re.search(r"--grpc (\S+)", command).group(1)
