@@ -145,7 +145,11 @@ void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
   const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",
                                         IdOf(to)};
-  nodes_[to]->Connect().Text(finish);
+  auto owner = nodes_[to]->Connect();
+  owner.Text(finish);
+  // Otherwise an older message of `from` may take the slot back, and then each says that the other
+  // has it.
+  owner.Text({"CLUSTER", "BUMPEPOCH"});
   nodes_[from]->Connect().ErrorOf(finish);
 }
 
