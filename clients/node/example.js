@@ -168,7 +168,10 @@ async function outcomes(address) {
     });
   }
   await client.limited('shop', facts, (decision) => decision.report('overload'));
-  await client.limited('shop', facts, (decision) => decision.report(undefined, {duration: 60_000}));
+  await client.limited('shop', facts, (decision) => {
+    decision.report(undefined, {duration: 60_000});
+    decision.report('ok');
+  });
   await client.reserve('shop', facts, (reservation) => reservation.report('ignore'));
   await client.close();
   const busy = new Client(address, {deadline: DEADLINE, drain: DEADLINE, overloaded: above({memory: 0})});

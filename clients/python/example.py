@@ -194,6 +194,7 @@ def outcomes(address):
             decision.report("overload")
         with client.limited("shop", facts) as decision:
             decision.report(duration=60)
+            decision.report("ok")
         with client.reserve("shop", facts) as reservation:
             reservation.report("ignore")
     with Client(address, deadline=DEADLINE, drain=DEADLINE, overloaded=above(memory=0)) as client:

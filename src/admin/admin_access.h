@@ -31,8 +31,8 @@ struct AdminAccess {
   WrongTokens* wrong_tokens = nullptr;
 
   struct Caller {
-    std::optional<std::string_view>
-        authorization;  // the header; absent if there is none, or more than one
+    // The header, if the request has exactly one.
+    std::optional<std::string_view> authorization;
     const net::Peer& peer;
   };
 

@@ -36,10 +36,9 @@ Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts);
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
-  std::int64_t cost = 1;  // 0 to kMaxCost
-  std::vector<Amount>
-      amounts;    // names are distinct; an amount that is not given is 0: see AmountOf
-  Demand demand;  // if TakesNothing, its mode counts as kPeek
+  std::int64_t cost = 1;        // 0 to kMaxCost
+  std::vector<Amount> amounts;  // names are distinct; others are 0, but see AmountOf
+  Demand demand;                // if TakesNothing, its mode counts as kPeek
   // kConsume: the units are taken under a lease; kMinLeaseTtl to the rule's max_lease_ttl.
   std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less

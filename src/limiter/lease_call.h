@@ -86,9 +86,8 @@ class LeaseCall : private StoreCheck {
   LeaseName name_;            // the counters' keys and limits are its own
   std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;
-  bool by_fallback_ = false;  // this server's memory is being asked
-  bool asks_for_another_ =
-      false;  // the store is being asked for a lease that another server granted
+  bool by_fallback_ = false;       // this server's memory is being asked
+  bool asks_for_another_ = false;  // asks the store for a lease that another server granted
 };
 
 }  // namespace sluice

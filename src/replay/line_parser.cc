@@ -22,7 +22,7 @@ Error NoSuchField(const std::string& log, const Wanted& wanted, const Names& nam
 
 class NginxParser final : public LineParser {
  public:
-  // A field of the line for each value; empty if there is none.
+  // For each value, the field of the line, or an empty text if the line lacks it.
   using Fields = std::vector<std::optional<std::size_t>>;
   explicit NginxParser(Fields fields) : fields_(std::move(fields)) {}
 

@@ -50,8 +50,9 @@ std::string RuleText(const v1::ExplainedRule& rule) {
 }
 
 std::string LeaseText(const v1::ExplainedLease& lease) {
-  if (!lease.open())
+  if (!lease.open()) {
     return "The lease holds nothing: it was settled, has ended, or was never taken\n";
+  }
   std::string text = fmt::format("OPEN  ends at {}, can be settled until 10 minutes later\n",
                                  google::protobuf::util::TimeUtil::ToString(lease.ends_at()));
   for (const v1::ExplainedCounter& counter : lease.counters()) {

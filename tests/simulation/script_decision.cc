@@ -118,8 +118,9 @@ ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit,
     done = Undo(*draft.limit, draft.state, SnapshotFromFields(*draft.limit, fields), checks);
     draft.charged = done.dropped - draft.units;  // even if they have left by now
     const auto* const bucket = std::get_if<TokenBucket>(draft.limit);
-    if (bucket != nullptr)
+    if (bucket != nullptr) {
       draft.undoes_since = Time(Duration(static_cast<std::int64_t>(before[1])));
+    }
   } else if (checks.demand.mode != Mode::kRenew || all_admit) {
     done = Change(*draft.limit, draft.state, checks);
     if (checks.demand.mode == Mode::kCharge) draft.charged = draft.units - done.dropped;

@@ -43,7 +43,7 @@ class Work {
     if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
       throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
     }
-    this.#duration = duration === undefined ? undefined : durationOf('duration', duration);
+    if (duration !== undefined) this.#duration = durationOf('duration', duration);
     this.#outcome = outcome ?? this.#outcome;
   }
 
@@ -62,7 +62,7 @@ function durationOf(name, milliseconds) {
   return {seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6)};
 }
 
-// The words of a file; [] if there is none.
+// The words of a file, or [] if it cannot be read.
 function words(folder, name) {
   try {
     return fs.readFileSync(path.join(folder, name), 'ascii').trim().split(/\s+/);

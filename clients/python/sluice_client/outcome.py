@@ -44,7 +44,8 @@ class Work:
             raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
         if duration is not None and not duration >= 0:
             raise ValueError(f"duration is {duration!r}; it must be a number of at least 0")
-        self._outcome, self._duration = outcome or self._outcome, duration
+        self._outcome = outcome or self._outcome
+        self._duration = self._duration if duration is None else duration
 
     def ended(self, error: BaseException | None, overloaded: Callable[[], bool]) -> Hold:
         """`overloaded`: whether this process is."""
