@@ -21,7 +21,7 @@ KeySketch::KeySketch(std::size_t size) : size_(size), slots_(std::bit_ceil(2 * s
 void KeySketch::Count(const CountedKey& key) {
   const std::uint64_t hash = Hash(key.key);
   const std::uint32_t known = slots_[SlotOf(hash)];
-  ++counts_[known != kFree ? known : Insert(key, hash)];
+  known != kFree ? void(++counts_[known]) : CountNew(key, hash);
 }
 
 std::size_t KeySketch::SlotOf(std::uint64_t hash) const {
@@ -44,26 +44,30 @@ void KeySketch::FreeSlotOf(std::uint64_t hash) {
   slots_[free] = kFree;
 }
 
-std::uint32_t KeySketch::Insert(const CountedKey& key, std::uint64_t hash) {
-  std::uint32_t index = 0;
-  if (entries_.size() < size_) {
-    index = static_cast<std::uint32_t>(entries_.size());
+void KeySketch::CountNew(const CountedKey& key, std::uint64_t hash) {
+  auto index = static_cast<std::uint32_t>(entries_.size());
+  if (index < size_) {
     entries_.emplace_back();
     counts_.push_back(0);
     hash_of_.push_back(hash);
   } else {
     index = LeastFrequent();
+    if (!AdmitsOver(counts_[index])) return;
     FreeSlotOf(hash_of_[index]);
-    entries_[index].error = counts_[index];
-    hash_of_[index] = hash;
   }
+  Write(index, key, hash);
+  ++counts_[index];
+}
+
+void KeySketch::Write(std::uint32_t index, const CountedKey& key, std::uint64_t hash) {
+  hash_of_[index] = hash;
   slots_[SlotOf(hash)] = index;
   Entry& entry = entries_[index];
   entry.key = key.key;
   entry.domain = key.domain;
   entry.rule = key.rule;
   entry.limit = key.limit;
-  return index;
+  entry.error = counts_[index];
 }
 
 // Most entries are about as frequent as the least one, so that the next one is near.
@@ -74,7 +78,14 @@ std::uint32_t KeySketch::LeastFrequent() {
     least_ = *least;
     next_ = static_cast<std::uint32_t>(least - counts_.begin());
   }
-  return next_++;
+  return next_;
+}
+
+// With probability 1/(count + 1), by the upper half of a linear congruential generator (Knuth's
+// MMIX): the draw is below 2^32 / (count + 1).
+bool KeySketch::AdmitsOver(std::uint64_t count) {
+  random_ = random_ * 6364136223846793005 + 1442695040888963407;
+  return (random_ >> 32) * (count + 1) >> 32 == 0;
 }
 
 std::vector<KeySketch::Entry> KeySketch::entries() const {

@@ -1,6 +1,8 @@
-// The most frequent keys of a stream in bounded memory (the space-saving algorithm): a key that
-// finds no room takes the place and the count of the least frequent one, so a count is never too
-// low, and at most `error` too high.
+// The most frequent keys of a stream in bounded memory. A key that finds no room takes the place of
+// the least frequent one, counted n times, with probability 1/(n + 1), and is taken to have been
+// counted n times before: so often it was, on average (Ben Basat et al., "Randomized Admission
+// Policy for Efficient Top-k and Frequency Estimation", 2017). A flood of rare keys hardly writes
+// anything.
 //
 // Not thread-safe.
 #pragma once
@@ -27,7 +29,7 @@ class KeySketch {
     std::string key, domain, rule;
     std::uint32_t limit = 0;
     std::uint64_t count = 0;
-    std::uint64_t error = 0;
+    std::uint64_t error = 0;  // of `count`, how much is an estimate
   };
 
   // REQUIRES: size > 0
@@ -38,12 +40,14 @@ class KeySketch {
   // In no order.
   std::vector<Entry> entries() const;
 
-  // The highest count that a key without an entry may have had.
+  // About the highest count that a key without an entry may have had.
   std::uint64_t most_missed() const;
 
  private:
-  std::uint32_t Insert(const CountedKey& key, std::uint64_t hash);
+  void CountNew(const CountedKey& key, std::uint64_t hash);
+  void Write(std::uint32_t index, const CountedKey& key, std::uint64_t hash);
   std::uint32_t LeastFrequent();
+  bool AdmitsOver(std::uint64_t count);
 
   // The slot of the entry with that hash, or the free slot where it belongs.
   std::size_t SlotOf(std::uint64_t hash) const;
@@ -56,6 +60,7 @@ class KeySketch {
   // often.
   std::uint64_t least_ = 0;
   std::uint32_t next_ = 0;
+  std::uint64_t random_ = 0;
   // Entries by the hash of their key: a table with linear probing, at most half full. Callers do
   // not know the seed of the hash, so that no two keys of a few hundred share one.
   std::vector<std::uint32_t> slots_;

@@ -47,7 +47,8 @@ TopKeys::Keys TopKeys::Read(std::size_t most) const {
   return {.denied = Merge(&Sketches::denied, most), .used = Merge(&Sketches::used, most)};
 }
 
-// A key without an entry in a full sketch may have been counted there, up to its least count.
+// A key without an entry in a full sketch may have been counted there, about as often as its least
+// frequent one.
 std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::size_t most) const {
   std::vector<KeySketch::Entry> merged;
   std::unordered_map<std::string, std::size_t> index;
@@ -76,10 +77,7 @@ std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::siz
       }
     }
   }
-  for (std::size_t i = 0; i < merged.size(); ++i) {
-    merged[i].count += missed - counted_missed[i];
-    merged[i].error += missed - counted_missed[i];
-  }
+  for (std::size_t i = 0; i < merged.size(); ++i) merged[i].error += missed - counted_missed[i];
   const std::size_t kept = std::min(most, merged.size());
   const auto end = merged.begin() + static_cast<std::ptrdiff_t>(kept);
   std::partial_sort(merged.begin(), end, merged.end(),

@@ -166,19 +166,36 @@ TEST(TopKeysOfZipfTest, TenMostDenied_AreFoundWithinOnePercent) {
     });
     ASSERT_NE(found, top.end()) << i;
     EXPECT_NEAR(static_cast<double>(found->count), truth, truth / 100) << i;
-    EXPECT_LE(static_cast<double>(found->count - found->error), truth) << i;
+    EXPECT_LE(found->error, found->count / 100) << i;
   }
 }
 
 TEST(KeySketchTest, NoRoomForAKey_ReplacesTheLeastFrequentAndTakesItsCount) {
   KeySketch sketch(2);
-  for (const char* key : {"a", "a", "a", "b", "c"}) sketch.Count({.key = key});
+  for (const char* key : {"a", "a", "a", "b"}) sketch.Count({.key = key});
+  for (int asked = 0; sketch.entries()[1].key == "b" && asked < 1'000; ++asked) {
+    sketch.Count({.key = "c"});
+  }
   ASSERT_EQ(sketch.entries().size(), 2U);
   EXPECT_EQ(sketch.entries()[0].count, 3U);
   EXPECT_EQ(sketch.entries()[1].key, "c");
   EXPECT_EQ(sketch.entries()[1].count, 2U);
   EXPECT_EQ(sketch.entries()[1].error, 1U);
   EXPECT_EQ(sketch.most_missed(), 2U);
+}
+
+// A key that enters late begins with the count that it has missed, on average.
+TEST(KeySketchTest, KeysOfAFlood_AreCountedRightOnAverage) {
+  constexpr int kKeys = 3'000, kTimes = 1'000;
+  KeySketch sketch(1);
+  double counted = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string key = std::to_string(i);
+    for (int time = 0; time < kTimes; ++time) sketch.Count({.key = key});
+    const KeySketch::Entry entry = sketch.entries()[0];
+    if (entry.key == key) counted += static_cast<double>(entry.count);
+  }
+  EXPECT_NEAR(counted / kKeys, kTimes, kTimes / 10);
 }
 
 TEST(KeySketchTest, FloodOfKeys_TakesNoMoreMemory) {
@@ -198,7 +215,7 @@ TEST(KeySketchTest, FloodOfKeys_TakesNoMoreMemory) {
   flood(1'000, 10'000'000);
   EXPECT_TRUE(!CountsAllocations() || Allocations() == before);
   EXPECT_EQ(sketch.entries().size(), 500U);
-  EXPECT_EQ(sketch.most_missed(), 20'000U);
+  EXPECT_LT(sketch.most_missed(), 300U);  // about √(2 · 10,000,000 / 500)
 }
 
 }  // namespace
