@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/algorithm/grant.h"
+
 namespace sluice {
 namespace {
 
@@ -47,12 +49,32 @@ void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   }
 }
 
+// `value` is the node of limit `index` of `all`.
+void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& all,
+                       std::size_t index) {
+  const Limit& limit = all[index].limit;
+  if (GrantLife(limit) == Duration{}) return;
+  constexpr std::int64_t kFewest = GrantsOut::kPartOfLevel * GrantsOut::kFewest;
+  if (MostAtOnce(limit) < kFewest) {
+    return value.Warn(fmt::format(
+        "prefetch has no effect: a limit that admits less than {} at once grants nothing",
+        kFewest));
+  }
+  const auto asks_redis = std::find_if(all.begin(), all.end(), [](const RuleLimit& it) {
+    return GrantLife(it.limit) == Duration{};
+  });
+  if (asks_redis == all.end()) return;
+  value.Warn(fmt::format("prefetch has no effect: limits[{}] has none, so Redis decides each check",
+                         asks_redis - all.begin()));
+}
+
 // `value` is the node of `limits`.
 void WarnAboutLimits(const ConfigValue& value, const Limits& limits) {
   const std::vector<RuleLimit>& all = limits.limits;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ConfigValue item = value.At(i, value.node().items[i]);
     WarnAboutWeights(item, all[i]);
+    WarnAboutPrefetch(item, all, i);
     for (std::size_t other = 0; other < all.size(); ++other) {
       if (all[other].counts != all[i].counts) continue;
       const bool decides_first = other != i && Includes(all[other].limit, all[i].limit);

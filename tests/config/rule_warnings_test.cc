@@ -130,6 +130,20 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
                           "that it would deny"));
 }
 
+TEST(RuleWarnings, PrefetchWithoutEffect) {
+  const std::string start = "rules[0].limits[0]: prefetch has no effect: ";
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 31, prefetch: 1s}"),
+              ElementsAre(start + "a limit that admits less than 32 at once grants nothing"));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 32, prefetch: 1s}"),
+              IsEmpty());
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 99/s, burst: 99, prefetch: 1s}, "
+                               "{algorithm: sliding_log, limit: 1000, window: 1m}"),
+              ElementsAre(start + "limits[1] has none, so Redis decides each check"));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 99/s, burst: 99, prefetch: 1s}, "
+                               "{algorithm: fixed_window, limit: 1000, window: 1m, prefetch: 1s}"),
+              IsEmpty());
+}
+
 TEST(RuleWarnings, BurstBelowWhatTheRateRefillsInTenMilliseconds) {
   EXPECT_THAT(
       WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
