@@ -55,11 +55,6 @@ void KeySketch::CountNew(const CountedKey& key, std::uint64_t hash) {
     if (!AdmitsOver(counts_[index])) return;
     FreeSlotOf(hash_of_[index]);
   }
-  Write(index, key, hash);
-  ++counts_[index];
-}
-
-void KeySketch::Write(std::uint32_t index, const CountedKey& key, std::uint64_t hash) {
   hash_of_[index] = hash;
   slots_[SlotOf(hash)] = index;
   Entry& entry = entries_[index];
@@ -67,7 +62,7 @@ void KeySketch::Write(std::uint32_t index, const CountedKey& key, std::uint64_t 
   entry.domain = key.domain;
   entry.rule = key.rule;
   entry.limit = key.limit;
-  entry.error = counts_[index];
+  entry.error = counts_[index]++;
 }
 
 // Most entries are about as frequent as the least one, so that the next one is near.

@@ -45,7 +45,6 @@ class KeySketch {
 
  private:
   void CountNew(const CountedKey& key, std::uint64_t hash);
-  void Write(std::uint32_t index, const CountedKey& key, std::uint64_t hash);
   std::uint32_t LeastFrequent();
   bool AdmitsOver(std::uint64_t count);
 

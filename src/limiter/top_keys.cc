@@ -52,7 +52,6 @@ TopKeys::Keys TopKeys::Read(std::size_t most) const {
 std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::size_t most) const {
   std::vector<KeySketch::Entry> merged;
   std::unordered_map<std::string, std::size_t> index;
-  std::vector<std::uint64_t> counted_missed;  // by `merged`: most_missed of parts with an entry
   std::uint64_t missed = 0;
   const std::uint64_t period = period_.load(std::memory_order_relaxed);
   for (const Part& part : parts_) {
@@ -66,18 +65,17 @@ std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::siz
     }
     missed += part_missed;
     for (KeySketch::Entry& entry : entries) {
+      entry.error -= part_missed;  // a part with an entry has missed nothing
       const auto [known, is_new] = index.try_emplace(entry.key, merged.size());
       if (is_new) {
         merged.push_back(std::move(entry));
-        counted_missed.push_back(part_missed);
       } else {
         merged[known->second].count += entry.count;
         merged[known->second].error += entry.error;
-        counted_missed[known->second] += part_missed;
       }
     }
   }
-  for (std::size_t i = 0; i < merged.size(); ++i) merged[i].error += missed - counted_missed[i];
+  for (KeySketch::Entry& entry : merged) entry.error += missed;
   const std::size_t kept = std::min(most, merged.size());
   const auto end = merged.begin() + static_cast<std::ptrdiff_t>(kept);
   std::partial_sort(merged.begin(), end, merged.end(),
