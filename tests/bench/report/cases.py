@@ -11,6 +11,7 @@ from sample import Sample
 from stage import FEW_CALLS, HOT_KEY, LOADS, LONE_CALLS, ONE_CALLER, UNARY, ZIPF
 
 COUNTERS = 1_000_000
+ONE_KEY_EACH = dataclasses.replace(LONE_CALLS, users=1)
 
 
 def asked(load, *flags):
@@ -35,8 +36,8 @@ def embedded_asked(load):
     return run
 
 
-def prefetching(load):
-    return asked(dataclasses.replace(load, domain="prefetch"))
+def prefetching(load, *flags):
+    return asked(dataclasses.replace(load, domain="prefetch"), *flags)
 
 
 def other_asked(load):
@@ -175,6 +176,8 @@ CASES = {
     "cluster": cluster_asked(UNARY),
     "8 threads": asked(UNARY, "--threads", "8"),
     "8 threads, hot key": asked(HOT_KEY, "--threads", "8"),
+    "64 threads, one call each": asked(ONE_KEY_EACH, "--threads", "64"),
+    "64 threads, one call each, prefetch": prefetching(ONE_KEY_EACH, "--threads", "64"),
     "noop, 64 x 1": noop_asked(LONE_CALLS),
     "64 x 1": asked(LONE_CALLS),
     "noop, 2 x 4": noop_asked(FEW_CALLS),

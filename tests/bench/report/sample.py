@@ -9,7 +9,7 @@ class Sample:
     """Figures by name:
 
     per_second              checks answered a second; per_second_before: before something happened
-    p50, p99                microseconds that a caller waits for a message
+    p50, p99, p99.9         microseconds that a caller waits for a message
     server_cpu, redis_cpu, generator_cpu
                             CPU seconds for a million checks
     script_calls            calls of the script a second
