@@ -184,6 +184,13 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to({"input": 0, "output": 0}, "customer-0")
 
+    async def test_an_answer_without_usage_is_charged_as_taken(self):
+        answer = await self.ask("customer-0", "50 tokens, as text", stream=False, max_tokens=60)
+        self.assertEqual((answer.status, len((await answer.body()).split())), (200, 50))
+        await self.settled()
+        bill = await self.bill_of("customer-0")
+        self.assert_equal_to(bill | {"output": 60}, "customer-0")
+
     async def test_a_broken_answer_of_the_model_ends_with_an_error(self):
         answer = await self.ask("customer-0", "20 tokens, break")
         events = [it async for it in answer.events()]

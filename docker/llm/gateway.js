@@ -75,6 +75,15 @@ async function readBody(request) {
   return JSON.parse(Buffer.concat(parts).toString());
 }
 
+// undefined: the answer does not say it, so what was taken stays charged.
+function usageOf(answer) {
+  try {
+    return JSON.parse(answer).usage;
+  } catch {
+    return undefined;
+  }
+}
+
 // Passes a stream through, as fast as the customer reads. Takes more when what was taken is used.
 async function passEvents(job, upstream, response, reservation, signal) {
   for await (const event of eventsOf(upstream.body)) {
@@ -120,7 +129,7 @@ async function pass(job, id, response, reservation) {
       response.end();
     } else {
       const text = await upstream.text();
-      if (upstream.ok) job.use(JSON.parse(text).usage);
+      if (upstream.ok) job.use(usageOf(text));
       else job.nothingUsed();
       response.writeHead(upstream.status, headers).end(text);
     }

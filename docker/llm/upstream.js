@@ -2,7 +2,8 @@
 // request when it ends.
 //
 // The last message says what to answer: "300 tokens" (a word each), "300 tokens, 200 ms each",
-// "300 tokens, break" (the connection breaks in the middle), "status 500".
+// "300 tokens, break" (the connection breaks in the middle), "300 tokens, as text" (an answer that is not
+// JSON), "status 500".
 'use strict';
 
 const http = require('http');
@@ -15,7 +16,7 @@ async function answer(request, response) {
   let text = '';
   for await (const part of request) text += part;
   const {model, stream, user, messages, max_tokens = Infinity} = JSON.parse(text);
-  const said = messages.at(-1).content;
+  const said = String(messages?.at(-1)?.content);
   const status = Number(said.match(/status (\d+)/)?.[1] ?? 200);
   const wanted = Math.min(Number(said.match(/(\d+) tokens/)?.[1] ?? 10), max_tokens);
   const bill = {id: request.headers['x-request-id'], user, model, input: Math.ceil(text.length / 4)};
@@ -26,7 +27,9 @@ async function answer(request, response) {
   } else if (!stream) {
     console.log(JSON.stringify({...bill, output: usage.completion_tokens, complete: true}));
     response.writeHead(200, {'content-type': 'application/json'});
-    response.end(JSON.stringify({choices: [{message: {content: 'word '.repeat(wanted)}}], usage}));
+    const content = 'word '.repeat(wanted);
+    const json = JSON.stringify({choices: [{message: {content}}], usage});
+    response.end(said.includes('as text') ? content : json);
   } else {
     response.writeHead(200, {'content-type': 'text/event-stream'});
     const pause = Number(said.match(/(\d+) ms/)?.[1] ?? PAUSE);

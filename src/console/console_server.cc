@@ -37,8 +37,7 @@ HttpResponse Response(int status, std::string_view content_type, std::string bod
           .headers = {{"Content-Security-Policy", kPolicy},
                       {"X-Content-Type-Options", "nosniff"},
                       {"Referrer-Policy", "no-referrer"},
-                      {"Cross-Origin-Resource-Policy", "same-origin"},
-                      {"Cache-Control", "no-store"}}};
+                      {"Cross-Origin-Resource-Policy", "same-origin"}}};
 }
 
 HttpResponse JsonResponse(std::string body) {
