@@ -107,6 +107,17 @@ TEST_F(NodeLate, TimedOutCheckIsReused_CountsAsWaitingOnlyWhileItWaits) {
   EXPECT_EQ(RemainingNow("k", limit_), 9);
 }
 
+// Its owner has another answer already.
+TEST_F(NodeLate, RedirectOfATimedOutCheck_IsNotFollowed) {
+  clustered_ = true;
+  Begin({});
+  const RecordingCheck& answered = Submit("other");
+  TimeOut("k");
+  for (std::size_t i = commands_.size(); i > 0; --i) Receive("-MOVED 1 127.0.0.1:1\r\n");
+  EXPECT_EQ(redirected_.size(), 1u);
+  EXPECT_EQ(answered.answered, 0);
+}
+
 TEST_F(NodeLate, LateReplyToADeniedCheck_IsUndone) {
   TimeOut("k", true);
   checks_.clear();

@@ -66,6 +66,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
                                         .settler = *settler_,
                                         .metrics = metrics_,
                                         .access = access,
+                                        .clustered = clustered_,
                                         .inspects = inspects,
                                         .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
@@ -162,9 +163,13 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   CommandReader reader_;
   std::deque<RedisCommand> commands_;  // sent but not answered yet
   std::vector<bool> reachable_;        // as reported to the owner
+  std::vector<redis::PendingPtr> redirected_;
+  bool clustered_ = false;  // from the next Begin on
 
  private:
-  void OnRedirect(redis::Node&, redis::PendingPtr, std::string_view) override {}
+  void OnRedirect(redis::Node&, redis::PendingPtr pending, std::string_view) override {
+    redirected_.push_back(std::move(pending));
+  }
   void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
   void OnRedirected(redis::Node&) override {}
   void OnLayoutSuspect() override {}
