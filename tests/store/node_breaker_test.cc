@@ -12,6 +12,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class NodeBreaker : public NodeTest {
  protected:
@@ -199,6 +200,14 @@ TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
   RunIteration([this] { Submit("k"); });
   ReplyToAll();
   EXPECT_EQ(Remaining(*checks_.back()), 9);
+}
+
+TEST_F(NodeBreaker, ServerThatIsLeft_IsNotOnTheMetricsPageUntilItIsBack) {
+  Begin({}, /*inspects=*/true);
+  End();
+  EXPECT_THAT(metrics_.Render(), Not(HasSubstr("sluice_redis_breaker_state 0")));
+  Begin({}, /*inspects=*/true);
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
 TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {

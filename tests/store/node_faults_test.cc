@@ -304,6 +304,19 @@ TEST_F(NodeFaults, ReplyOfTheWrongShape_EndsTheConnection) {
   }
 }
 
+TEST_F(NodeFaults, ReplyForFewerChecks_EndsTheConnection) {
+  RunIteration([this] { SubmitDifferent(16, "a"); });
+  ASSERT_THAT(Runs(), ElementsAre(16));
+  const std::string reply = TakeReply();
+  Receive(reply);
+  RunIteration([this] { SubmitDifferent(17, "b"); });
+  Receive(reply);
+  EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected);
+  EXPECT_FALSE(Ready());
+  LogIn();
+  ExpectServing();
+}
+
 TEST_F(NodeFaults, BytesThatAreNotRedis_EndTheConnection) {
   Receive("HTTP/1.1 400 Bad Request\r\n");
   EXPECT_FALSE(Ready());
