@@ -90,8 +90,8 @@ void CheckCall::AskStore() {
   }
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
-  const bool prefetches = may_know && GrantTable::MayConcern(check_);
-  if (prefetches && !FollowsInOrder() && limiter_.grants().Decides(check_)) {
+  const bool prefetches = limiter_.options().deny_cache && GrantTable::MayConcern(check_);
+  if (prefetches && may_know && !FollowsInOrder() && limiter_.grants().Decides(check_)) {
     return DecideByStore(Source::kGrant);
   }
   if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {

@@ -17,6 +17,13 @@ bool Prefetches(const CounterCheck& counter) {
   return GrantLife(*counter.limit) > Duration::zero();
 }
 
+bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
+
+// Units out may make it wait for longer than the counter takes to refill.
+bool IsLarge(const CounterCheck& counter) {
+  return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
+}
+
 }  // namespace
 
 // A grant on its way back. Owns itself.
@@ -33,8 +40,7 @@ class GrantTable::Returning final : public StoreCheck {
 
  private:
   void OnDecided() override {
-    const auto unused = static_cast<std::uint64_t>(counters.front().returned.unused);
-    (failure() ? table_.ended_ : table_.returned_).Increment(unused);
+    table_.CountReturn(counters.front());
     table_.clearings_.Note(key_, SteadyNow());
     delete this;
   }
@@ -53,12 +59,13 @@ GrantTable::GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metr
       ended_(Units(metrics, "ended")) {}
 
 bool GrantTable::MayConcern(const StoreCheck& check) {
-  return check.demand.consumes_or_peeks() && !check.lease && !check.leases_units &&
+  return check.demand.consumes_or_peeks() &&
          std::any_of(check.counters.begin(), check.counters.end(), Prefetches);
 }
 
 bool GrantTable::Decides(StoreCheck& check) {
   if (held_.load(std::memory_order_relaxed) == 0 || check.demand.max_wait) return false;
+  if (TakesLease(check)) return false;
   const BootTime now = BootNow();
   std::vector<std::uint64_t> spent;
   check.decided_at = Time();
@@ -115,9 +122,27 @@ void GrantTable::Prepare(StoreCheck& check) {
                     std::all_of(check.counters.begin(), check.counters.end(), Prefetches);
   for (CounterCheck& counter : check.counters) {
     if (!Prefetches(counter)) continue;
+    if (TakesLease(check)) {
+      ReturnHeld(counter, now);
+      continue;
+    }
     Prepare(counter, asks, now);
-    check.concerns_grants |= counter.returned.granted > 0 || counter.wanted.units > 0;
+    check.concerns_grants |=
+        counter.returned.granted > 0 || counter.wanted.units > 0 || IsLarge(counter);
   }
+}
+
+// The store decides the return first: both go the same way.
+void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
+  GrantReturn returned;
+  {
+    Shard& shard = ShardOf(counter.key);
+    const MutexLock lock(shard.mutex);
+    const auto found = shard.entries.find(counter.key);
+    if (found == shard.entries.end() || !found->second.holds()) return;
+    returned = TakeOut(found->second, now);
+  }
+  store_.Submit(*new Returning(*this, counter.key, *counter.limit, returned));
 }
 
 // If a counter has no entry, only its count is read.
@@ -146,6 +171,13 @@ GrantReturn GrantTable::TakeOut(HeldGrant& held, BootTime now) {
   return held.TakeOut(now);
 }
 
+// It was in time if the counter did not count the generation as ended yet.
+void GrantTable::CountReturn(const CounterCheck& counter) {
+  const GrantReturn& returned = counter.returned;
+  const bool in_time = !counter.failure && counter.decided_at < returned.generation;
+  (in_time ? returned_ : ended_).Increment(static_cast<std::uint64_t>(returned.unused));
+}
+
 void GrantTable::Learn(StoreCheck& check) {
   if (!std::exchange(check.concerns_grants, false)) return;
   for (CounterCheck& counter : check.counters) Learn(counter);
@@ -153,14 +185,11 @@ void GrantTable::Learn(StoreCheck& check) {
 
 void GrantTable::Learn(CounterCheck& counter) {
   const bool is_kept = Keep(counter);
+  if (!counter.failure || !is_kept) CountReturn(counter);
   const GrantReturn returned = std::exchange(counter.returned, {});
   const Grant grant = std::exchange(counter.grant, {});
   counter.wanted = {};
-  if (counter.failure) {
-    if (!is_kept) ended_.Increment(static_cast<std::uint64_t>(returned.unused));
-    return;
-  }
-  returned_.Increment(static_cast<std::uint64_t>(returned.unused));
+  if (counter.failure) return;
   granted_.Increment(static_cast<std::uint64_t>(grant.units));
   grants_.Increment(grant.units > 0 ? 1 : 0);
   if (returned.granted > 0 || grant.units > 0) clearings_.Note(counter.key, SteadyNow());

@@ -3,8 +3,8 @@
 //
 //   a check ─▶ Decides ─▶ every limit has units here: answered
 //                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
-//                 asks
-//                    for a grant if the counter is asked for often ─▶ reply ─▶ Learn
+//                    asks for a grant if the counter is asked for often ─▶ reply ─▶ Learn
+//   a lease ─▶ Prepare: what is held goes back before it
 //   ReturnDue, on one io thread: returns what is not spent shortly before it ends
 //
 // A grant ends for its holder before it ends for the store: its life is counted from before the
@@ -43,15 +43,15 @@ class GrantTable {
   // All must outlive this.
   GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metrics);
 
-  // Whether a grant may concern the check: it is plain, and a limit of it prefetches.
+  // Whether a grant may concern the check: it needs units, and a limit of it prefetches.
   static bool MayConcern(const StoreCheck& check);
 
   // Whether every counter of `check` has units here. If so, decides it as a store would. REQUIRES,
   // for these three functions: MayConcern(check)
   bool Decides(StoreCheck& check);
 
-  // `check` will be submitted to the store: adds the grants that it returns and wants. Learn must
-  // follow.
+  // `check` will be submitted to the store next: adds the grants that it returns and wants. Learn
+  // must follow.
   void Prepare(StoreCheck& check);
 
   // The store has answered `check`, or failed. On an io thread.
@@ -83,10 +83,12 @@ class GrantTable {
   std::uint64_t Spend(const StoreCheck& check, CounterCheck& counter, BootTime now);
   void Unspend(const CounterCheck& counter, std::uint64_t serial);
   void Prepare(CounterCheck& counter, bool asks, BootTime now);
+  void ReturnHeld(const CounterCheck& counter, BootTime now);
   void Learn(CounterCheck& counter);
   bool Keep(const CounterCheck& counter);
   bool IsCurrent(const HeldGrant& held) const { return held.era == era_ && !closed_; }
   GrantReturn TakeOut(HeldGrant& held, BootTime now);
+  void CountReturn(const CounterCheck& counter);
   static void NoteDue(Shard& shard, const HeldGrant& held);
   void ReturnDue(Shard& shard, BootTime now);
 

@@ -22,7 +22,8 @@ class GrantTableTest : public LimiterTest {
   static constexpr FixedWindow kLimit{
       .limit = 1'000, .window = seconds(60), .prefetch = kMaxPrefetch};
 
-  static void SetRules(Limiter& limiter, std::vector<Rule> rules) {
+  void SetRules(Limiter& limiter, std::vector<Rule> rules) {
+    LimiterTest::SetRules(rules);
     Domain domain;
     domain.name = "shop";
     domain.rules = std::move(rules);
@@ -55,9 +56,7 @@ class GrantTableTest : public LimiterTest {
 
   // What the store counts, grants included.
   std::int64_t Counted() {
-    CheckRequest request = RequestOf(Mode::kPeek);
-    request.ask_store = true;
-    return kLimit.limit - Send(std::move(request)).limits.at(0).verdict.remaining;
+    return kLimit.limit - Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict.remaining;
   }
 
   double Units(const std::string& fate) const {
@@ -101,6 +100,52 @@ TEST_F(GrantTableTest, CostBeyondTheGrant_ReturnsTheGrantInTheSameCall) {
   const CheckAnswer large = Consume(900);
   EXPECT_EQ(large.decision, Decision::kAllowed);
   EXPECT_EQ(large.source, Source::kStore);
+}
+
+TEST_F(GrantTableTest, Lease_MayTakeWhatIsHeldHere) {
+  const std::int64_t left = ConsumeUntilGranted().limits.at(0).verdict.remaining;
+  CheckRequest request = RequestOf(Mode::kConsume, static_cast<std::uint64_t>(left));
+  request.lease_ttl = seconds(1);
+  const CheckAnswer leased = Send(std::move(request));
+  EXPECT_EQ(leased.decision, Decision::kAllowed);
+  EXPECT_TRUE(leased.lease);
+  EXPECT_EQ(Consume().decision, Decision::kDenied);
+  EXPECT_EQ(Counted(), kLimit.limit);
+}
+
+TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
+  const std::int64_t left = ConsumeUntilGranted().limits.at(0).verdict.remaining;
+  CheckRequest request = RequestOf(Mode::kConsume, static_cast<std::uint64_t>(left));
+  request.ask_store = true;
+  const CheckAnswer answer = Send(std::move(request));
+  EXPECT_EQ(answer.decision, Decision::kAllowed);
+  EXPECT_EQ(answer.source, Source::kStore);
+}
+
+// It holds nothing of the counter itself.
+TEST_F(GrantTableTest, LargeCost_RetriesWhenTheGrantsOfOthersHaveEnded) {
+  const TokenBucket bucket{
+      .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
+  SetRules(shop_, {RuleOf("all", {bucket})});
+  ConsumeUntilGranted();
+  Limiter other({.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
+                {.store_timeout = seconds(60), .deny_cache = true});
+  SetRules(other, {RuleOf("all", {bucket})});
+  Call large(other);
+  large.request = RequestOf(Mode::kConsume, 998);
+  large.request.domain = "shop";
+  large.Start();
+  EXPECT_EQ(large.answer->value().decision, Decision::kDenied);
+  EXPECT_GT(large.answer->value().retry_after, seconds(2)) << "a grant lasts 2.5 s";
+}
+
+TEST_F(GrantTableTest, ReturnThatComesTooLate_IsCountedAsEnded) {
+  ConsumeUntilGranted();
+  SetRules(shop_, {RuleOf("all", {kLimit})});
+  clock_.Advance(kMaxPrefetch);
+  shop_.grants().ReturnDue();
+  EXPECT_EQ(Units("returned"), 0);
+  EXPECT_GT(Units("ended"), 0);
 }
 
 TEST_F(GrantTableTest, NewRules_ReturnTheGrants) {
