@@ -7,6 +7,13 @@
 #include <fmt/format.h>
 
 namespace sluice::replay {
+namespace {
+
+std::string LeftOut(std::uint64_t lines) {
+  return CountText(lines) + (lines == 1 ? " line is left out" : " lines are left out");
+}
+
+}  // namespace
 
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule) {
   std::vector<std::pair<std::string, DeniedKey>> keys(kKeysShown);
@@ -45,14 +52,18 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   const LogFacts& log = result.log;
   if (!result.stopped.empty()) notes.push_back("Ended before the log: " + result.stopped + ".");
   if (log.not_understood > 0) {
-    notes.push_back(CountText(log.not_understood) + " lines are left out: they are not requests.");
+    notes.push_back(LeftOut(log.not_understood) + ": not a request.");
   }
   if (log.late > 0) {
-    notes.push_back(CountText(log.late) +
-                    " lines are left out: they came later than --reorder allows.");
+    notes.push_back(LeftOut(log.late) + ": later than --reorder allows.");
   }
   for (const LineFault& fault : log.faults) {
     notes.push_back(fmt::format("{}, line {}: {}.", fault.log, fault.line, fault.what));
+  }
+  for (const LogFacts::NumberField& field : log.numbers) {
+    if (field.flag.empty() || field.present > 0 || log.requests == 0) continue;
+    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.flag,
+                                field.flag == "--cost" ? "cost 1" : "0 of it"));
   }
   for (std::size_t i = 0; i < log.present.size(); ++i) {
     const std::string& name = result.shape.attributes[i];

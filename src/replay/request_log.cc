@@ -50,6 +50,10 @@ Result<void> RequestLog::OpenAll() {
   }
   values_.resize(wanted_.size());
   numbers_.resize(1 + shape_.amounts.size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const Wanted& wanted = wanted_[kTime + 1 + i];
+    facts_.numbers.push_back({.flag = wanted.must_exist ? wanted.name : ""});
+  }
   facts_.present.resize(shape_.attributes.size());
   for (const std::string& path : options_.paths) {
     auto file = LogFile::Open(path);
@@ -142,7 +146,9 @@ const char* RequestLog::Take(Source& source, std::string_view line) {
   numbers_[0] = 1;
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const std::string_view units = values_[kTime + 1 + i];
-    if (!units.empty() && !ParseUnits(units, numbers_[i])) {
+    if (units.empty()) continue;
+    ++facts_.numbers[i].present;
+    if (!ParseUnits(units, numbers_[i])) {
       return "has a cost or an amount that is not a whole number from 0 to 2^53";
     }
   }

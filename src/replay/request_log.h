@@ -45,6 +45,12 @@ struct LogFacts {
   std::vector<LineFault> faults;  // the first of both kinds
   std::vector<std::uint64_t>
       present{};  // requests that have the attribute, in the order of the shape
+  // The fields of the cost and of the amounts.
+  struct NumberField {
+    std::string flag;           // that names it; empty: none does
+    std::uint64_t present = 0;  // lines that have it
+  };
+  std::vector<NumberField> numbers;
 };
 
 class RequestLog {

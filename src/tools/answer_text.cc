@@ -247,7 +247,7 @@ std::string SettlementText(const v1::SettleLeaseResponse& response) {
       case v1::OUTCOME_ALREADY_SETTLED:
         return "ALREADY SETTLED  nothing has changed";
       case v1::OUTCOME_NOT_FOUND:
-        return "NOT FOUND  it ended more than 10 minutes ago, or its counters were reset";
+        return "NOT FOUND  it ended more than 10 minutes ago, or was never taken";
       case v1::OUTCOME_QUEUED:
         return "QUEUED  the store is away; it is settled when the store answers";
       default:

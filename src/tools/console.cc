@@ -54,6 +54,7 @@ std::function<int()> DeclareConsole(CLI::App& app) {
   options->fleet.AddTo(app);
   app.remove_option(app.get_option("--json"));
   app.add_option("--port", options->port, "Port on 127.0.0.1 (default: any free one)")
+      ->check(CLI::Range(0, 65535))
       ->type_name("PORT");
   app.footer(
       "The page is for this machine's browsers, and its URL has a random token. Servers are "

@@ -53,8 +53,11 @@ std::string LeaseText(const v1::ExplainedLease& lease) {
   if (!lease.open()) {
     return "The lease holds nothing: it was settled, has ended, or was never taken\n";
   }
-  std::string text = fmt::format("OPEN  ends at {}, can be settled until 10 minutes later\n",
-                                 google::protobuf::util::TimeUtil::ToString(lease.ends_at()));
+  using google::protobuf::util::TimeUtil;
+  const bool ended = lease.ends_at() < TimeUtil::GetCurrentTime();
+  std::string text =
+      fmt::format("{} at {}, can be settled until 10 minutes later\n",
+                  ended ? "ENDED" : "OPEN  ends", TimeUtil::ToString(lease.ends_at()));
   for (const v1::ExplainedCounter& counter : lease.counters()) {
     text += fmt::format("  {} of {}  {}\n    {}\n", HeldText(counter.status()),
                         CountsText({counter.counts().begin(), counter.counts().end()}),

@@ -122,14 +122,15 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
     if (limit.algorithm() != v1::ALGORITHM_CONCURRENCY && !options.lease_ttl) continue;
+    if (limit.units() == 0) continue;  // it counts an amount that was not given
     if (answer.source() == v1::SOURCE_FALLBACK) {
       Say("the store failed, and the rule's on_store_failure lets the command run "
           "without a lease\n");
     }
     return true;
   }
-  Say("nothing to hold, so the command was not run: no rule with a concurrency limit "
-      "applies\n"
+  Say("nothing to hold, so the command was not run: no concurrency limit applies, or it counts "
+      "an amount that was not given. Other limits stay charged\n"
       "  {}"
       "  See what does:  sluice explain {} {}\n"
       "{}",

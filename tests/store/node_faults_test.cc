@@ -324,6 +324,16 @@ TEST_F(NodeFaults, BytesThatAreNotRedis_EndTheConnection) {
   ExpectServing();
 }
 
+// Checks wait for the first connection only.
+TEST_F(NodeFaults, NodeThatChecksWaitedFor_LosesItsConnection_ChecksFailAtOnce) {
+  unconnected_ = redis::Node::WhenUnconnected::kWait;
+  Begin({});
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  const RecordingCheck& check = Submit("a");
+  EXPECT_EQ(check.failure(), StoreFailure::kUnreachable);
+  LogIn();
+}
+
 TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {

@@ -70,7 +70,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
                                         .inspects = inspects,
                                         .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
-    node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_);
+    node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_, unconnected_);
     LogIn();
   }
 
@@ -164,7 +164,9 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   std::deque<RedisCommand> commands_;  // sent but not answered yet
   std::vector<bool> reachable_;        // as reported to the owner
   std::vector<redis::PendingPtr> redirected_;
-  bool clustered_ = false;  // from the next Begin on
+  // From the next Begin on.
+  bool clustered_ = false;
+  redis::Node::WhenUnconnected unconnected_ = redis::Node::WhenUnconnected::kFail;
 
  private:
   void OnRedirect(redis::Node&, redis::PendingPtr pending, std::string_view) override {

@@ -24,6 +24,7 @@ FOR_EVER = "while :; do sleep 0.01; done"  # in shell
 
 
 def slots(**fields):
+    fields = {"units": 1} | fields
     return pb.LimitStatus(
         rule="exports", algorithm=pb.ALGORITHM_CONCURRENCY, limit=2, remaining=0, **fields
     )
@@ -210,11 +211,12 @@ class NoLeaseTest(HoldTest):
     def test_no_concurrency_limit_exit_2_command_not_run(self):
         window = pb.LimitStatus(rule="pay", algorithm=pb.ALGORITHM_FIXED_WINDOW, admitted=True)
         no_rule = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_NO_RULE)
-        for answer in (allowed(limits=[window]), no_rule):
+        uncounted = slots(admitted=True, units=0)  # it counts an amount that was not given
+        for answer in (allowed(limits=[window]), allowed(limits=[uncounted]), no_rule):
             self.server.check = in_turn(answer)
             result = self.hold("echo", "ran")
             self.assertEqual((result.returncode, result.stdout), (2, ""))
-            self.assertIn("no rule with a concurrency limit applies", result.stderr)
+            self.assertIn("no concurrency limit applies", result.stderr)
             self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
             self.assertIn("Other limits:   --lease-ttl 60s holds their units\n", result.stderr)
 

@@ -174,6 +174,11 @@ rules:
         unmapped = self.run_tool("--time", "$.at", rules, log)
         self.assertIn("No line has the attribute user", unmapped.stdout)
         self.assertIn("no --amount tokens=$.FIELD: limits that count tokens", unmapped.stderr)
+        self.assertNotIn("No line has the field", unmapped.stdout)
+        misspelled = self.run_tool("--time", "$.at", "--cost", "$.cots", "--amount", "tokens=$.n.", rules, log)
+        self.assertIn("No line has the field of --cost: each request has cost 1", misspelled.stdout)
+        self.assertIn("No line has the field of --amount tokens: each request has 0 of it",
+                      misspelled.stdout)
         self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 
     def busy_log(self):
