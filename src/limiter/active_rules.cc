@@ -34,6 +34,20 @@ std::size_t LimitsOfAmounts(const Rule& rule) {
   return count;
 }
 
+bool Adapts(const Limits& limits) {
+  return std::ranges::any_of(
+      limits.limits, [](const RuleLimit& limit) { return AdaptationOf(limit.limit) != nullptr; });
+}
+
+bool Adapts(const Rule& rule) {
+  return Adapts(rule.limits) || std::ranges::any_of(rule.overrides, [](const Override& other) {
+           return Adapts(other.limits);
+         });
+}
+
+constexpr std::array<const char*, kHoldResults> kHoldNames{"in_time", "too_slow", "overload",
+                                                           "ignored"};
+
 // The counter or gauge in `slot`, made on first use.
 template <typename Metric, typename Make>
 Metric& MetricIn(std::atomic<Metric*>& slot, const Make& make) {
@@ -51,7 +65,11 @@ ActiveRules::ActiveRules(std::shared_ptr<const RuleIndex> rule_index, MetricsReg
     : index(std::move(rule_index)),
       metrics_(metrics),
       domains_(RowsOfDomains(*index)),
-      rows_(index->size() + domains_.size() + 1) {}
+      rows_(index->size() + domains_.size() + 1) {
+  for (const IndexedRule& rule : index->rules()) {
+    if (Adapts(rule.rule)) adapting_[{rule.domain, rule.rule.name}] = &rule;
+  }
+}
 
 ActiveRules::~ActiveRules() {
   for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
@@ -153,6 +171,38 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   show(row.slots_held, "sluice_adaptive_slots_held",
        "Slots of that limit held after its latest check, at most the limit.",
        verdict.limit - verdict.remaining);
+}
+
+void ActiveRules::CountHold(std::string_view domain, std::string_view rule, HoldResult result,
+                            std::int64_t moved) const {
+  const auto found = adapting_.find({domain, rule});
+  if (found == adapting_.end()) return;
+  const IndexedRule& its = *found->second;
+  for (std::size_t i = 0; i < kHoldResults; ++i) {  // all: shares of a missing one are missing, too
+    const auto make = [&]() -> Counter& {
+      return metrics_.CounterFor(
+          "sluice_adaptive_holds_total",
+          "Released holds of a rule with adapt: in_time, too_slow (longer than latency), overload "
+          "(as the caller says) or ignored.",
+          {{"domain", its.domain}, {"rule", its.rule.name}, {"result", kHoldNames[i]}});
+    };
+    const bool is_it = i == static_cast<std::size_t>(result);
+    MetricIn(RowAt(its.id).holds[i], make).Increment(is_it ? 1 : 0);
+  }
+  CountMoves(its, moved);
+}
+
+void ActiveRules::CountMoves(const IndexedRule& rule, std::int64_t moved) const {
+  for (const bool up : {true, false}) {
+    const auto make = [&]() -> Counter& {
+      return metrics_.CounterFor(
+          "sluice_adaptive_moved_slots_total",
+          "Slots by which released holds moved the limit of a rule with adapt.",
+          {{"domain", rule.domain}, {"rule", rule.rule.name}, {"direction", up ? "up" : "down"}});
+    };
+    const std::int64_t slots = std::max<std::int64_t>(0, up ? moved : -moved);
+    MetricIn(RowAt(rule.id).moves[up ? 0 : 1], make).Increment(static_cast<std::uint64_t>(slots));
+  }
 }
 
 void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {

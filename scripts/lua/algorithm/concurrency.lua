@@ -200,31 +200,34 @@ local function renew(state, request)
   return state
 end
 
--- Returns nil if there was nothing to release.
+-- Returns by how much the limit in force has risen, and the state, nil if there was nothing to release.
 local function release(limit, state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
     members[#members + 1] = member(request.lease, slot)
   end
   if #members == 0 then
-    return nil
+    return 0
   end
   call('ZREM', state.key, unpack(members))
+  local moved = 0
   if limit.latency > 0 and request.report then
     local taken, said = unpack_numbers('<dd', request.report, 25)
     local took = state.now - state.offset - taken
     if took >= 0 then
       said = said >= 0 and said or took
+      local before = limit_now(limit, state)
       learn(limit, state, took, said > limit.latency, #members, state.counted)
+      moved = limit_now(limit, state) - before
     end
   end
   state.counted = state.counted - #members
   state.last = state.now
-  return state
+  return moved, state
 end
 
 local function undo(limit, _, _, _, _, _, state, _, _, request)
-  return 0, release(limit, state, request)
+  return release(limit, state, request)
 end
 
 -- When the nth (from 1) slot held now expires; nil if there are fewer.

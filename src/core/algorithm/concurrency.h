@@ -155,15 +155,16 @@ struct Concurrency : CommonFacts {
     return cost - charged;
   }
 
-  // Releases the slots of the lease. Returns whether it held any.
-  bool Release(State& state, const Lease& lease) const {
-    if (!Holds(state, lease)) return false;
+  // Releases the slots of the lease, if it holds any.
+  ChangeResult Release(State& state, const Lease& lease) const {
+    if (!Holds(state, lease)) return {.changed = false};
     const std::int64_t slots = state.holders->Find(lease.id)->slots;
+    const std::int64_t before = LimitNow(state);
     if (adapt.on && lease.report) Learn(state, *lease.report, slots);
     state.counted -= slots;
     state.holders->Remove(lease.id);
     state.last = state.now;
-    return true;
+    return {.dropped = LimitNow(state) - before};
   }
 
   // The data needed to answer a check of `cost` slots, taken under `lease` if `taken`.
