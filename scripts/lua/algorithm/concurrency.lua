@@ -77,6 +77,14 @@ local function limit_now(limit, state) -- inlined
   return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
 end
 
+-- Brings what was learned within bounds that have changed since.
+local function enter_bounds(limit, state) -- inlined
+  local least, most = max(limit.min, 1) * SLOT, limit.limit * SLOT
+  state.learned = max(least, min(most, state.learned))
+  local peak = max(least, min(most, state.top < 0 and -state.top or state.top))
+  state.top = state.top < 0 and -peak or peak
+end
+
 -- Moves the limit by holds that have ended: how long they took, whether that was too long, how many
 -- slots, and how many were held before.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
@@ -153,6 +161,9 @@ local function hold(state, request, slots) -- inlined
 end
 
 local function take(limit, cost, _, state, _, _, request) -- inlined
+  if limit.latency > 0 and state.learned then
+    enter_bounds(limit, state)
+  end
   if state.counted == 0 then
     state.newest = state.now + request.ttl -- when the last slot expires
   end

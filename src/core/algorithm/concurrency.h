@@ -121,6 +121,7 @@ struct Concurrency : CommonFacts {
   // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
+    if (adapt.on) state.learned.Enter(adapt, limit);
     const std::int64_t expired = state.holders->RemoveExpired(state.now, kMaxCleared + cost);
     if (adapt.on && expired > 0) LearnExpired(state, expired);
     state.holders->Set(lease.id, {state.now + lease.ttl, cost});
