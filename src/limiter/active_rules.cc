@@ -34,19 +34,15 @@ std::size_t LimitsOfAmounts(const Rule& rule) {
   return count;
 }
 
-bool Adapts(const Limits& limits) {
-  return std::ranges::any_of(
-      limits.limits, [](const RuleLimit& limit) { return AdaptationOf(limit.limit) != nullptr; });
-}
+constexpr std::array<const char*, kHoldResults> kHoldResultNames{"in_time", "too_slow", "overload",
+                                                                 "ignored"};
 
 bool Adapts(const Rule& rule) {
-  return Adapts(rule.limits) || std::ranges::any_of(rule.overrides, [](const Override& other) {
-           return Adapts(other.limits);
-         });
+  const auto adapts = [](const Limits& limits) {
+    return std::ranges::any_of(limits.limits, AdaptationOf, &RuleLimit::limit);
+  };
+  return adapts(rule.limits) || std::ranges::any_of(rule.overrides, adapts, &Override::limits);
 }
-
-constexpr std::array<const char*, kHoldResults> kHoldNames{"in_time", "too_slow", "overload",
-                                                           "ignored"};
 
 // The counter or gauge in `slot`, made on first use.
 template <typename Metric, typename Make>
@@ -173,35 +169,33 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
        verdict.limit - verdict.remaining);
 }
 
+// Creates all counters of the rule at once: a share of some that are missing is missing, too.
 void ActiveRules::CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                             std::int64_t moved) const {
   const auto found = adapting_.find({domain, rule});
   if (found == adapting_.end()) return;
   const IndexedRule& its = *found->second;
-  for (std::size_t i = 0; i < kHoldResults; ++i) {  // all: shares of a missing one are missing, too
+  Row& row = RowAt(its.id);
+  const auto labels = [&](const char* name, const char* value) {
+    return MetricLabels{{"domain", its.domain}, {"rule", its.rule.name}, {name, value}};
+  };
+  for (std::size_t i = 0; i < kHoldResults; ++i) {
     const auto make = [&]() -> Counter& {
-      return metrics_.CounterFor(
-          "sluice_adaptive_holds_total",
-          "Released holds of a rule with adapt: in_time, too_slow (longer than latency), overload "
-          "(as the caller says) or ignored.",
-          {{"domain", its.domain}, {"rule", its.rule.name}, {"result", kHoldNames[i]}});
+      return metrics_.CounterFor("sluice_adaptive_holds_total",
+                                 "Released holds of a rule with adapt: in_time, too_slow (longer "
+                                 "than latency), overload (as the caller says) or ignored.",
+                                 labels("result", kHoldResultNames[i]));
     };
-    const bool is_it = i == static_cast<std::size_t>(result);
-    MetricIn(RowAt(its.id).holds[i], make).Increment(is_it ? 1 : 0);
+    MetricIn(row.holds[i], make).Increment(i == static_cast<std::size_t>(result) ? 1 : 0);
   }
-  CountMoves(its, moved);
-}
-
-void ActiveRules::CountMoves(const IndexedRule& rule, std::int64_t moved) const {
-  for (const bool up : {true, false}) {
+  for (const bool up : {false, true}) {
     const auto make = [&]() -> Counter& {
-      return metrics_.CounterFor(
-          "sluice_adaptive_moved_slots_total",
-          "Slots by which released holds moved the limit of a rule with adapt.",
-          {{"domain", rule.domain}, {"rule", rule.rule.name}, {"direction", up ? "up" : "down"}});
+      return metrics_.CounterFor("sluice_adaptive_moved_slots_total",
+                                 "Slots by which these holds moved the limit.",
+                                 labels("direction", up ? "up" : "down"));
     };
     const std::int64_t slots = std::max<std::int64_t>(0, up ? moved : -moved);
-    MetricIn(RowAt(rule.id).moves[up ? 0 : 1], make).Increment(static_cast<std::uint64_t>(slots));
+    MetricIn(row.moves[up ? 1 : 0], make).Increment(static_cast<std::uint64_t>(slots));
   }
 }
 

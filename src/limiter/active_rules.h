@@ -72,7 +72,7 @@ class ActiveRules {
     std::atomic<Gauge*> least_limit{nullptr};
     std::atomic<Gauge*> slots_held{nullptr};
     std::array<std::atomic<Counter*>, kHoldResults> holds{};
-    std::array<std::atomic<Counter*>, 2> moves{};  // up, down
+    std::array<std::atomic<Counter*>, 2> moves{};  // down, up
     std::vector<std::atomic<Counter*>> units;      // by limit, up to the last that counts amounts
     FallbackWatch fallback;
   };
@@ -90,7 +90,6 @@ class ActiveRules {
   void CountSkipped(const IndexedRule& rule) const;
   void CountUnits(std::span<const LimitAnswer> limits) const;
   void ShowAdapting(const LimitAnswer& limit) const;
-  void CountMoves(const IndexedRule& rule, std::int64_t moved) const;
   void WatchFallback(const IndexedRule& rule, Row& row) const;
 
   MetricsRegistry& metrics_;
