@@ -281,6 +281,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   for (const Limit& limit : limits) {
     // In an outage, its state is deliberately the coldest.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
+    if (AdaptationOf(limit) != nullptr) continue;  // the model does not record changes of slots
     std::int64_t least = kMaxProduct;
     std::int64_t most = 0;
     for (const CounterState& state : context_.model.StatesAt(counter, limit, seen->at)) {
