@@ -33,9 +33,9 @@
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
 --                         header); in modes 3 to 8, except coalesced charges, instead whether it
---                         was admitted (0, 1), units dropped, and its snapshot from after the
---                         check; in these modes under a lease of units see decide_record in
---                         record.lua;
+--                         was admitted (0, 1), units dropped (mode 6 of slots: by how much the
+--                         limit in force has risen), and its snapshot from after the check;
+--                         in these modes under a lease of units see decide_record in record.lua;
 --                         if grants are concerned then per counter the grant (units, its
 --                         generation, its life) and the units out (grants.lua);
 --                         or only minus the index of its error message

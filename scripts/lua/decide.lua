@@ -198,8 +198,9 @@ local function deciders(run)
     return cost
   end
 
-  -- Applies modes 3 to 8 to a counter. Returns how many units did not fit (or cannot be undone), and
-  -- the new state (nil if unchanged). `record` is the position of the numbers for UNDO.
+  -- Applies modes 3 to 8 to a counter. Returns how many units did not fit (or cannot be undone; or
+  -- what `release` returns), and the new state (nil if unchanged). `record` is the position of the
+  -- numbers for UNDO.
   local function changed(request, limit, cost, all_admit, record, a, b, c)
     local mode, kind = request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then
@@ -212,7 +213,7 @@ local function deciders(run)
       local x, y, z = numbers[record], numbers[record + 1], numbers[record + 2]
       return kind.undo(limit, now, cost, x, y, z, a, b, c, request)
     elseif mode == SETTLE then
-      return 0, kind.release(limit, a, request)
+      return kind.release(limit, a, request)
     elseif mode == INSPECT then
       return 0
     end

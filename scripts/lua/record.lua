@@ -128,7 +128,7 @@ local function recorders(run)
     if units < 0 then
       return 0
     elseif kind.release then
-      return 0, kind.release(limit, a, request)
+      return kind.release(limit, a, request)
     elseif used < 0 or used == units then
       return 0
     elseif used > units then

@@ -34,6 +34,16 @@ std::size_t LimitsOfAmounts(const Rule& rule) {
   return count;
 }
 
+constexpr std::array<const char*, kHoldResults> kHoldResultNames{"in_time", "too_slow", "overload",
+                                                                 "ignored"};
+
+bool Adapts(const Rule& rule) {
+  const auto adapts = [](const Limits& limits) {
+    return std::ranges::any_of(limits.limits, AdaptationOf, &RuleLimit::limit);
+  };
+  return adapts(rule.limits) || std::ranges::any_of(rule.overrides, adapts, &Override::limits);
+}
+
 // The counter or gauge in `slot`, made on first use.
 template <typename Metric, typename Make>
 Metric& MetricIn(std::atomic<Metric*>& slot, const Make& make) {
@@ -51,7 +61,11 @@ ActiveRules::ActiveRules(std::shared_ptr<const RuleIndex> rule_index, MetricsReg
     : index(std::move(rule_index)),
       metrics_(metrics),
       domains_(RowsOfDomains(*index)),
-      rows_(index->size() + domains_.size() + 1) {}
+      rows_(index->size() + domains_.size() + 1) {
+  for (const IndexedRule& rule : index->rules()) {
+    if (Adapts(rule.rule)) adapting_[{rule.domain, rule.rule.name}] = &rule;
+  }
+}
 
 ActiveRules::~ActiveRules() {
   for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
@@ -153,6 +167,36 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   show(row.slots_held, "sluice_adaptive_slots_held",
        "Slots of that limit held after its latest check, at most the limit.",
        verdict.limit - verdict.remaining);
+}
+
+// Creates all counters of the rule at once: a share of some that are missing is missing, too.
+void ActiveRules::CountHold(std::string_view domain, std::string_view rule, HoldResult result,
+                            std::int64_t moved) const {
+  const auto found = adapting_.find({domain, rule});
+  if (found == adapting_.end()) return;
+  const IndexedRule& its = *found->second;
+  Row& row = RowAt(its.id);
+  const auto labels = [&](const char* name, const char* value) {
+    return MetricLabels{{"domain", its.domain}, {"rule", its.rule.name}, {name, value}};
+  };
+  for (std::size_t i = 0; i < kHoldResults; ++i) {
+    const auto make = [&]() -> Counter& {
+      return metrics_.CounterFor("sluice_adaptive_holds_total",
+                                 "Released holds of a rule with adapt: in_time, too_slow (longer "
+                                 "than latency), overload (as the caller says) or ignored.",
+                                 labels("result", kHoldResultNames[i]));
+    };
+    MetricIn(row.holds[i], make).Increment(i == static_cast<std::size_t>(result) ? 1 : 0);
+  }
+  for (const bool up : {false, true}) {
+    const auto make = [&]() -> Counter& {
+      return metrics_.CounterFor("sluice_adaptive_moved_slots_total",
+                                 "Slots by which these holds moved the limit.",
+                                 labels("direction", up ? "up" : "down"));
+    };
+    const std::int64_t slots = std::max<std::int64_t>(0, up ? moved : -moved);
+    MetricIn(row.moves[up ? 1 : 0], make).Increment(static_cast<std::uint64_t>(slots));
+  }
 }
 
 void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -16,6 +18,7 @@
 
 #include "limiter/check_answer.h"
 #include "limiter/fallback_watch.h"
+#include "limiter/lease_outcome.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 
@@ -36,6 +39,11 @@ class ActiveRules {
   // amounts took. Shows the limits that follow the load. `taken`: the check was charged, apart from
   // shadow rules that did not admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
+
+  // Counts a hold of a rule with `adapt` that was released, and by how many slots its limit has
+  // risen. Names are client input, so they become labels only if there is such a rule.
+  void CountHold(std::string_view domain, std::string_view rule, HoldResult result,
+                 std::int64_t moved) const;
 
   // Counts the matching rules of which no limit was evaluated and that did not decide: skipped
   // rules, rules lifted by an override, and shadow rules that would have decided without a limit.
@@ -63,7 +71,9 @@ class ActiveRules {
     std::atomic<Gauge*> limit_now{nullptr};  // of a limit that follows the load
     std::atomic<Gauge*> least_limit{nullptr};
     std::atomic<Gauge*> slots_held{nullptr};
-    std::vector<std::atomic<Counter*>> units;  // by limit, up to the last that counts amounts
+    std::array<std::atomic<Counter*>, kHoldResults> holds{};
+    std::array<std::atomic<Counter*>, 2> moves{};  // down, up
+    std::vector<std::atomic<Counter*>> units;      // by limit, up to the last that counts amounts
     FallbackWatch fallback;
   };
 
@@ -84,6 +94,8 @@ class ActiveRules {
 
   MetricsRegistry& metrics_;
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
+  // Rules with `adapt`, by domain and name.
+  std::map<std::pair<std::string_view, std::string_view>, const IndexedRule*> adapting_;
   // First by rule id, then by domain, then one entry for unknown domains. Created on first use;
   // null until then.
   mutable std::vector<std::atomic<Row*>> rows_;

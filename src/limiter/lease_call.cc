@@ -180,19 +180,20 @@ void LeaseCall::OnFailure(StoreFailure failure) {
                 fmt::format("the store failed ({}); {}", ToString(failure), fate)});
 }
 
+HoldResult LeaseCall::ResultOf(const Adaptation& adapt) const {
+  if (!lease->report) return HoldResult::kIgnored;
+  if (lease->report->duration == HoldReport::kOverload) return HoldResult::kOverload;
+  const Duration took = lease->report->duration.value_or(decided_at - lease->report->taken);
+  return took > adapt.latency ? HoldResult::kTooSlow : HoldResult::kInTime;
+}
+
 void LeaseCall::CountHolds() const {
-  const LimiterMetrics& metrics = limiter_.metrics();
-  for (const CounterCheck& counter : counters) {
-    const Adaptation* const adapt = AdaptationOf(*counter.limit);
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const Adaptation* const adapt = AdaptationOf(*counters[i].limit);
     if (adapt == nullptr) continue;
-    if (!lease->report) {
-      metrics.holds_ignored.Increment();
-    } else if (lease->report->duration == HoldReport::kOverload) {
-      metrics.holds_overload.Increment();
-    } else {
-      const Duration took = lease->report->duration.value_or(decided_at - lease->report->taken);
-      (took > adapt->latency ? metrics.holds_too_slow : metrics.holds_in_time).Increment();
-    }
+    const LeaseName::Counter& named = name_.counters[i];
+    limiter_.RulesForThisThread()->CountHold(LeaseName::DomainOf(named), LeaseName::RuleOf(named),
+                                             ResultOf(*adapt), counters[i].verdict.dropped);
   }
 }
 

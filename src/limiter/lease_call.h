@@ -79,6 +79,7 @@ class LeaseCall : private StoreCheck {
   void OnFailure(StoreFailure failure);
   void Report(LeaseOutcome outcome);
   void CountUnits(const LeasedLimit& limit) const;
+  HoldResult ResultOf(const Adaptation& adapt) const;
   void CountHolds() const;
 
   Limiter& limiter_;

@@ -320,6 +320,13 @@ std::string LeaseName::RuleOf(const Counter& counter) {
   return PercentDecode(rule).value_or(std::string(rule));
 }
 
+std::string LeaseName::DomainOf(const Counter& counter) {
+  std::string_view key = counter.key;
+  key.remove_prefix(kKeyStart.size());
+  const std::string_view domain = key.substr(0, key.find_first_of("/}"));
+  return PercentDecode(domain).value_or(std::string(domain));
+}
+
 LeaseId NameInStore(const LeaseId& local) {
   return Sha256Prefix128({reinterpret_cast<const char*>(local.data()), local.size()});
 }

@@ -91,8 +91,9 @@ struct LeaseName {
   static std::optional<std::int64_t> UnitsOf(const Counter& counter,
                                              const std::vector<Amount>& values);
 
-  // The name of the rule in the counter's key.
+  // The names of the rule and of its domain in the counter's key.
   static std::string RuleOf(const Counter& counter);
+  static std::string DomainOf(const Counter& counter);
 };
 
 // The id in the store of a lease that was granted while the store failed. It differs from the

@@ -1,15 +1,21 @@
-// What became of a lease that was to be settled, with the numbers of the API.
+// What became of a lease that was to be settled, and of its slots.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice {
 
+// With the numbers of the API.
 enum class LeaseOutcome : std::uint8_t {
   kSettled = 1,
   kAlreadySettled = 2,
   kNotFound = 3,
   kQueued = 4,  // the store is away; it is settled when the store answers
 };
+
+// What a limit that follows the load learned from a hold that was released.
+enum class HoldResult : std::uint8_t { kInTime, kTooSlow, kOverload, kIgnored };
+inline constexpr std::size_t kHoldResults = 4;
 
 }  // namespace sluice

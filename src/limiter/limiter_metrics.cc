@@ -35,13 +35,6 @@ Counter& LeaseUnits(MetricsRegistry& metrics, const char* change) {
                             {{"change", change}});
 }
 
-Counter& Holds(MetricsRegistry& metrics, const char* result) {
-  return metrics.CounterFor("sluice_adaptive_holds_total",
-                            "Ended holds of limits with adapt: in_time, too_slow (longer than "
-                            "latency), overload (as the caller says) or ignored.",
-                            {{"result", result}});
-}
-
 Counter& Settlements(MetricsRegistry& metrics, const char* outcome) {
   return metrics.CounterFor("sluice_lease_settlements_total",
                             "Calls that settle or release a lease of units, by outcome.",
@@ -68,10 +61,6 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       lease_units_returned(LeaseUnits(metrics, "returned")),
       lease_units_charged(LeaseUnits(metrics, "charged")),
       lease_units_dropped(LeaseUnits(metrics, "dropped")),
-      holds_in_time(Holds(metrics, "in_time")),
-      holds_too_slow(Holds(metrics, "too_slow")),
-      holds_overload(Holds(metrics, "overload")),
-      holds_ignored(Holds(metrics, "ignored")),
       invalid_(Refused(metrics, "invalid_argument")),
       unavailable_(Refused(metrics, "unavailable")),
       deadline_exceeded_(Refused(metrics, "deadline_exceeded")),

@@ -33,11 +33,6 @@ class LimiterMetrics {
   Counter& lease_units_returned;
   Counter& lease_units_charged;  // used beyond what was held
   Counter& lease_units_dropped;  // used beyond what the limit can hold
-  // What ended leases said to limits that follow the load.
-  Counter& holds_in_time;
-  Counter& holds_too_slow;
-  Counter& holds_overload;
-  Counter& holds_ignored;
 
   void CountFailure(StoreFailure failure) const {
     store_failures_[static_cast<std::size_t>(failure)]->Increment();

@@ -128,6 +128,7 @@ void Answers::OnAnswer(const Call& call, const Question& question,
     Break(fmt::format("{} was decided by fallback, long after the last fault",
                       question.subject.endpoint));
   }
+  for (const v1::LimitStatus& status : response.limits()) JudgeBounds(call, question, status);
   if (response.decision() != v1::DECISION_DENIED) return OnAdmitted(call, question, response);
   ++context_.report.denied;
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
@@ -212,6 +213,18 @@ std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& 
   return possible;
 }
 
+void Answers::JudgeBounds(const Call& call, const Question& question,
+                          const v1::LimitStatus& status) {
+  if (status.source() != v1::SOURCE_STORE) return;
+  const auto possible = PossiblyCharged(call, question, status);
+  const auto limit = static_cast<std::int64_t>(status.limit());
+  const bool is_possible = std::any_of(possible.begin(), possible.end(), [&](const Charged& it) {
+    return Rules::IsWithinBounds(it.limit, limit);
+  });
+  if (is_possible) return;
+  Break(fmt::format("{}: an answer shows a limit of {}", question.subject.endpoint, limit));
+}
+
 // How long the server remembered them at most.
 Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
   Duration age{};
@@ -268,6 +281,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   for (const Limit& limit : limits) {
     // In an outage, its state is deliberately the coldest.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
+    if (AdaptationOf(limit) != nullptr) continue;  // the model does not record changes of slots
     std::int64_t least = kMaxProduct;
     std::int64_t most = 0;
     for (const CounterState& state : context_.model.StatesAt(counter, limit, seen->at)) {

@@ -96,6 +96,7 @@ class Answers {
   void JudgeError(const Call& call, const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
   Duration AgeOfDenials(const Call& call, std::string_view rule) const;
+  void JudgeBounds(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
   bool ExpectsHealth(const Call& call) const;

@@ -62,6 +62,7 @@ void Leases::EndSlots(Lease& lease) {
 void Leases::Release(Lease& lease) {
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease.taken.id);
+  request.set_hold_outcome(DrawOutcome());
   const auto on_outcome = [this, &lease](const Caller::Outcome& outcome) {
     if (outcome.status == 0 || over_) return;
     context_.world.After(kRetryPause, [this, &lease] { Release(lease); });
@@ -137,6 +138,7 @@ void Leases::Settle(Lease& lease, Attempt drawn) {
   Attempt& attempt = *lease.attempts.emplace_back(std::make_unique<Attempt>(std::move(drawn)));
   v1::SettleLeaseRequest request;
   request.set_lease_id(lease.taken.id);
+  if (!attempt.releases) request.set_hold_outcome(DrawOutcome());
   if (attempt.cost) request.set_cost(static_cast<std::uint64_t>(*attempt.cost));
   if (attempt.tokens) {
     (*request.mutable_amounts())[kTokens] = static_cast<std::uint64_t>(*attempt.tokens);

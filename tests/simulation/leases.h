@@ -116,6 +116,11 @@ class Leases {
   std::int64_t AnyServer() {
     return static_cast<std::int64_t>(context_.world.Below(Fleet::kServers));
   }
+  v1::HoldOutcome DrawOutcome() const {
+    const v1::HoldOutcome outcomes[] = {v1::HOLD_OUTCOME_OK, v1::HOLD_OUTCOME_OK,
+                                        v1::HOLD_OUTCOME_OVERLOAD, v1::HOLD_OUTCOME_IGNORE};
+    return context_.world.Pick(outcomes);
+  }
   // A call to one of the servers, which may be canceled.
   void Call(std::int64_t server, const char* method, const std::string& request,
             Caller::OnOutcome on_outcome);

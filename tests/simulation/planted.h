@@ -17,6 +17,8 @@ enum class Planted {
   kSettledByRefund,   // a settled lease gives back what its counters have refilled since
   kRecordsLeft,       // records of leases do not move with their slot
   kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
+  kBoundsKept,        // a limit that follows the load keeps its bounds when the rules change
+  kExpiryUnlearned,   // it does not learn from slots that expire
   // Of prefetched units:
   kPocketsRefilled,      // a bucket refills while servers hold units
   kPocketsUnseen,        // the same, by checks that concern no grants, as of rules without prefetch

@@ -81,7 +81,13 @@ Limit MakeLimit(std::size_t rule, std::int64_t units, bool fast) {
       return FixedWindow{
           .limit = 20 * units, .window = milliseconds(80), .align = FixedWindow::Align::kEpoch};
     default:
-      return Concurrency{.limit = units / 2, .ttl = hours(1)};
+      if (!fast) return Concurrency{.limit = units / 2, .ttl = hours(1)};
+      return Concurrency{.limit = units,
+                         .ttl = hours(1),
+                         .adapt = {.on = true,
+                                   .min = std::max<std::int64_t>(1, units - 4),
+                                   .latency = milliseconds(100),
+                                   .share = 90}};
   }
 }
 
@@ -143,6 +149,7 @@ Rules::Rules(World& world, Planted planted)
   }
   versions_.front()[kPoolRule].fast = !world_.OneIn(4);
   versions_.front()[kQuotaRule].fast = !world_.OneIn(4);
+  versions_.front()[kSlotsRule].fast = !world_.OneIn(3);
   NoteLimits();
 }
 
@@ -338,6 +345,13 @@ std::shared_ptr<const RuleIndex> Rules::IndexOf(int version, std::size_t server)
 
 bool Rules::CountsTokens(std::string_view counter) {
   return counter.starts_with("bucket ") || counter.starts_with("log ");
+}
+
+bool Rules::IsWithinBounds(const Limit& limit, std::int64_t in_force) {
+  const auto* const slots = std::get_if<Concurrency>(&limit);
+  if (slots == nullptr) return true;
+  return in_force <= slots->limit &&
+         in_force >= (slots->adapt.on ? slots->adapt.min : slots->limit);
 }
 
 bool Rules::MayPrefetch(std::string_view endpoint) {

@@ -2,7 +2,8 @@
 // limits, rates, windows, their order, what they count, exceptions. There is a rule for each
 // algorithm, and endpoints that match several. Two rules count tokens, the others the cost. Windows
 // outlast a schedule; only fast buckets refill. Two rules, larger ones, may be prefetched, by all
-// servers or by some; one of them has short windows at times.
+// servers or by some; one of them has short windows at times. The number of slots follows the load
+// in some versions.
 //
 // One thread.
 #pragma once
@@ -74,6 +75,8 @@ class Rules {
 
   // Whether the limit of a counter counts tokens instead of the cost.
   static bool CountsTokens(std::string_view counter);
+  // Whether slots may have this limit in force. True for other limits.
+  static bool IsWithinBounds(const Limit& limit, std::int64_t in_force);
   // Whether every limit of the endpoint may be prefetched.
   static bool MayPrefetch(std::string_view endpoint);
 

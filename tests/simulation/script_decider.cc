@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tests/simulation/rules.h"
+
 namespace sluice::simulation {
 namespace {
 
@@ -25,6 +27,30 @@ void RefillPockets(const Limit& limit, CounterState& state, Time now) {
 bool IsOfDesign(Planted planted) {
   return planted == Planted::kPocketsRefilled || planted == Planted::kPocketsUnseen ||
          planted == Planted::kLateReturnsTaken || planted == Planted::kReturnsCountedTwice;
+}
+
+// A fault: slots that have expired are gone before a check removes them, and learns.
+void ForgetExpired(std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    auto* const slots = std::get_if<Concurrency::State>(&draft.state);
+    if (slots != nullptr) slots->holders->RemoveExpired(slots->now, Concurrency::kMaxLimit);
+  }
+}
+
+// Whether both have learned the same, however little it moves the limit in force.
+bool HaveLearnedAlike(const Draft& a, const Draft& b) {
+  const auto* const slots = std::get_if<Concurrency::State>(&a.state);
+  return slots == nullptr || slots->learned == std::get<Concurrency::State>(b.state).learned;
+}
+
+// The limits in force of slots; 0 for other counters.
+std::vector<std::int64_t> LimitsInForce(const std::vector<Draft>& drafts) {
+  std::vector<std::int64_t> limits;
+  for (const Draft& draft : drafts) {
+    const auto* const slots = std::get_if<Concurrency>(draft.limit);
+    limits.push_back(slots ? slots->LimitNow(std::get<Concurrency::State>(draft.state)) : 0);
+  }
+  return limits;
 }
 
 }  // namespace
@@ -60,8 +86,11 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
     if (model_ != nullptr) draft.name = model_->NameOfCounter(*draft.limit, key);
     Expire(key, draft);
   }
+  if (call_.planted == Planted::kBoundsKept) KeepBounds(drafts);
   Read(counters_.by_key, check, drafts);
   if (call_.planted == Planted::kStatesMisread) Misread(drafts);
+  if (call_.planted == Planted::kExpiryUnlearned) ForgetExpired(drafts);
+  const std::vector<std::int64_t> limits = LimitsInForce(drafts);
   Read(counters_.by_name, check, true_drafts);
   const std::vector<double> decided =
       simulation::Decide(check, drafts, counters_.records, call_.planted);
@@ -69,12 +98,15 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   const Planted in_design = IsOfDesign(call_.planted) ? call_.planted : Planted::kNothing;
   const std::vector<double> expected =
       simulation::Decide(check, true_drafts, counters_.true_records, in_design);
-  if (decided != expected && model_ != nullptr) {
-    model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
+  const bool is_true = decided == expected && std::equal(drafts.begin(), drafts.end(),
+                                                         true_drafts.begin(), HaveLearnedAlike);
+  if (!is_true && model_ != nullptr) {
+    model_->RecordUntrue(fmt::format("{}: Redis replied {}, and should have replied {}",
                                      true_drafts.front().name, fmt::join(decided, " "),
                                      fmt::join(expected, " ")));
     Follow(drafts, true_drafts);
   }
+  JudgeSlots(check, limits, drafts);
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     const bool written = Write(drafts[i]);
     WriteTrue(true_drafts[i], drafts[i].name, check.asked.demand.mode, written);
@@ -100,6 +132,31 @@ void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
                                    .state = found->second.state,
                                    .gives_back = true,
                                    .opens = true});
+}
+
+void Script::Decider::KeepBounds(std::vector<Draft>& drafts) const {
+  for (Draft& draft : drafts) {
+    const auto stored = counters_.by_key.find(draft.name);
+    if (stored == counters_.by_key.end() || AdaptationOf(*draft.limit) == nullptr) continue;
+    if (AdaptationOf(stored->second.limit) != nullptr) draft.limit = &stored->second.limit;
+  }
+}
+
+// `limits`: those in force before the check.
+void Script::Decider::JudgeSlots(const Check& check, const std::vector<std::int64_t>& limits,
+                                 const std::vector<Draft>& drafts) const {
+  for (std::size_t i = 0; i < drafts.size() && model_ != nullptr; ++i) {
+    const auto* const slots = std::get_if<Concurrency::State>(&drafts[i].state);
+    if (slots == nullptr) continue;
+    const bool took = check.asked.demand.mode == Mode::kConsume && drafts[i].changed;
+    if (took && slots->counted > limits[i]) {
+      model_->RecordUntrue(fmt::format("{}: {} slots are held after an admission, of {}",
+                                       drafts[i].name, slots->counted, limits[i]));
+    }
+    if (!Rules::IsWithinBounds(*drafts[i].limit, limits[i])) {
+      model_->RecordUntrue(fmt::format("{}: the limit in force is {}", drafts[i].name, limits[i]));
+    }
+  }
 }
 
 void Script::Decider::Misread(std::vector<Draft>& drafts) const {

@@ -4,6 +4,7 @@
 // One thread; lives as long as the call.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ class Script::Decider {
   void Read(const ByName& counters, const Check& check, std::vector<Draft>& drafts) const;
   void Expire(const std::string& key, const Draft& true_draft);
   void Misread(std::vector<Draft>& drafts) const;
+  void KeepBounds(std::vector<Draft>& drafts) const;
+  void JudgeSlots(const Check& check, const std::vector<std::int64_t>& limits,
+                  const std::vector<Draft>& drafts) const;
   void Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts);
   bool Write(const Draft& draft);
   void WriteTrue(const Draft& draft, const std::string& key, Mode mode, bool written);

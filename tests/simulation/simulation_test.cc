@@ -71,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedFault{"SettledByRefund", Planted::kSettledByRefund},
                     PlantedFault{"RecordsLeft", Planted::kRecordsLeft},
                     PlantedFault{"LateLeasesKept", Planted::kLateLeasesKept},
+                    PlantedFault{"BoundsKept", Planted::kBoundsKept},
+                    PlantedFault{"ExpiryUnlearned", Planted::kExpiryUnlearned},
                     PlantedFault{"PocketsRefilled", Planted::kPocketsRefilled},
                     PlantedFault{"PocketsUnseen", Planted::kPocketsUnseen},
                     PlantedFault{"LateReturnsTaken", Planted::kLateReturnsTaken},

@@ -205,13 +205,13 @@ class AdaptiveTest : public StoreTest {
       .ttl = seconds(60),
       .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}};
 
-  // Holds `slots` for `time`.
-  void Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
+  // Holds `slots` for `time`. Returns what the release says.
+  std::int64_t Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
     Lease lease = MakeLease(++leases_, seconds(60));
     Decide(kAdaptive, {.cost = slots, .lease = lease});
     lease.report = HoldReport{.taken = clock_.Now(), .duration = claims};
     clock_.Advance(time);
-    Decide(kAdaptive, {.mode = Mode::kSettle, .lease = lease});
+    return Decide(kAdaptive, {.mode = Mode::kSettle, .lease = lease}).dropped;
   }
   std::int64_t LimitNow() { return Peek(kAdaptive).limit; }
   void Rise() {
@@ -261,6 +261,36 @@ TEST_P(AdaptiveTest, NewBounds_ApplyAtOnce_AndKeepWhatWasLearned) {
   higher.adapt.min = 30;
   EXPECT_EQ(Peek(higher).limit, 30);
   EXPECT_EQ(LimitNow(), limit);
+}
+
+TEST_P(AdaptiveTest, NewBounds_TheLimitMovesFromThem) {
+  Rise();
+  const auto hold = [&](const Concurrency& version, Duration time) {
+    Lease lease = MakeLease(254, seconds(60));
+    EXPECT_TRUE(Decide(version, {.cost = 10, .lease = lease}).admitted);
+    lease.report = HoldReport{.taken = clock_.Now()};
+    clock_.Advance(time);
+    Decide(version, {.mode = Mode::kSettle, .lease = lease});
+    return Peek(version).limit;
+  };
+  Concurrency lower = kAdaptive;
+  lower.limit = 10;
+  EXPECT_LT(hold(lower, seconds(2)), 10);
+  Concurrency higher = kAdaptive;
+  higher.adapt = {.on = true, .min = 12, .latency = seconds(1), .share = 90};
+  EXPECT_EQ(hold(higher, seconds(1)), 12);
+  EXPECT_LT(hold(kAdaptive, seconds(2)), 12) << "it learned the new minimum";
+}
+
+TEST_P(AdaptiveTest, Release_SaysByHowMuchTheLimitRose) {
+  std::int64_t rose = 0;
+  for (int i = 0; i < 100 && rose < 16; ++i) rose += Hold(LimitNow(), seconds(1));
+  const std::int64_t high = LimitNow();
+  EXPECT_EQ(rose, high - 4);
+  rose = Hold(10, seconds(2));
+  EXPECT_LT(rose, 0);
+  EXPECT_EQ(LimitNow() - high, rose);
+  EXPECT_EQ(Decide(kFive, {.mode = Mode::kSettle, .lease = MakeLease(leases_, {})}).dropped, 0);
 }
 
 TEST_P(AdaptiveTest, LeaseOfAnotherVersion_IsJudgedByTheVersionThatEndsIt) {

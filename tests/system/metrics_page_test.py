@@ -33,7 +33,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 100, window: 1h, counts: tokens}]
   - name: database
     match: {endpoint: /query}
-    limits: [{algorithm: concurrency, limit: 9, ttl: 30s, adapt: {latency: 1s}}]
+    limits: [{algorithm: concurrency, limit: 9, ttl: 30s, adapt: {min: 2, latency: 1s}}]
   - name: nobody
     match: {endpoint: /closed}
     limits: blocked
@@ -58,6 +58,8 @@ def setUpModule():
         ["unheard-of"],
     ):
         assert check(*arguments).returncode in (0, 1), arguments
+    subprocess.run([SLUICE, "hold", "shop", "endpoint=/query", "--addr", grpc, "--", "true"],
+                   check=True, stdin=subprocess.DEVNULL, timeout=60)
     assert check("d" * 256).returncode == 2, "refused"
     redis.kill()
     redis.wait()
@@ -122,6 +124,8 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_rules_skipped_total{domain="shop",rule="per-user"} 1',
             'sluice_units_total{domain="shop",limit="0",rule="model"} 7',
             'sluice_uncounted_amounts_total{domain="shop"} 1',
+            'sluice_adaptive_holds_total{domain="shop",result="in_time",rule="database"} 1',
+            'sluice_adaptive_moved_slots_total{direction="up",domain="shop",rule="database"} 0',
             'sluice_refused_total{code="invalid_argument"} 1',
             'sluice_redis_connected{loop="io-0"} 0',
             'sluice_redis_errors_total{kind="lost"} 2',
@@ -134,7 +138,7 @@ class MetricsPageTest(unittest.TestCase):
         self.assertEqual(set(by_source), {"store", "deny_cache"})
         self.assertEqual(sum(map(int, by_source.values())), 1995)
         self.assertRegex(page, r'sluice_checks_total\{.*rule="next-year",source="fallback"\}')
-        self.assertRegex(page, r"sluice_check_duration_seconds_count 2025\n")
+        self.assertRegex(page, r"sluice_check_duration_seconds_count 2026\n")
         self.assertRegex(page, r"sluice_redis_script_calls_total [1-9]")
 
 

@@ -77,6 +77,14 @@ local function limit_now(limit, state) -- inlined
   return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
 end
 
+-- Brings what was learned within bounds that have changed since.
+local function enter_bounds(limit, state) -- inlined
+  local least, most = max(limit.min, 1) * SLOT, limit.limit * SLOT
+  state.learned = max(least, min(most, state.learned))
+  local peak = max(least, min(most, state.top < 0 and -state.top or state.top))
+  state.top = state.top < 0 and -peak or peak
+end
+
 -- Moves the limit by holds that have ended: how long they took, whether that was too long, how many
 -- slots, and how many were held before.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
@@ -153,6 +161,9 @@ local function hold(state, request, slots) -- inlined
 end
 
 local function take(limit, cost, _, state, _, _, request) -- inlined
+  if limit.latency > 0 and state.learned then
+    enter_bounds(limit, state)
+  end
   if state.counted == 0 then
     state.newest = state.now + request.ttl -- when the last slot expires
   end
@@ -200,31 +211,34 @@ local function renew(state, request)
   return state
 end
 
--- Returns nil if there was nothing to release.
+-- Returns by how much the limit in force has risen, and the state, nil if there was nothing to release.
 local function release(limit, state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
     members[#members + 1] = member(request.lease, slot)
   end
   if #members == 0 then
-    return nil
+    return 0
   end
   call('ZREM', state.key, unpack(members))
+  local moved = 0
   if limit.latency > 0 and request.report then
     local taken, said = unpack_numbers('<dd', request.report, 25)
     local took = state.now - state.offset - taken
     if took >= 0 then
       said = said >= 0 and said or took
+      local before = limit_now(limit, state)
       learn(limit, state, took, said > limit.latency, #members, state.counted)
+      moved = limit_now(limit, state) - before
     end
   end
   state.counted = state.counted - #members
   state.last = state.now
-  return state
+  return moved, state
 end
 
 local function undo(limit, _, _, _, _, _, state, _, _, request)
-  return 0, release(limit, state, request)
+  return release(limit, state, request)
 end
 
 -- When the nth (from 1) slot held now expires; nil if there are fewer.

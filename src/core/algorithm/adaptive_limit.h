@@ -4,11 +4,13 @@
 // holds is short enough. Source: H. Robbins and S. Monro, "A stochastic approximation method",
 // Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares it to others.
 //
-// The twin of `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers only.
+// The twin of `enter_bounds` and `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers
+// only.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "base/clock.h"
 #include "core/algorithm/parameters.h"
@@ -59,6 +61,16 @@ struct LearnedLimit {
   // The limit in force. `most` is the upper bound.
   std::int64_t Now(const Adaptation& its, std::int64_t most) const {
     return std::max(its.min, std::min(most, limit / kSlot));
+  }
+
+  // Brings what was learned within bounds that have changed since. Otherwise the limit would not
+  // move from them until many holds have made up for the difference.
+  void Enter(const Adaptation& its, std::int64_t most) {
+    if (limit == 0) return;
+    const std::int64_t least = std::max<std::int64_t>(its.min, 1);
+    limit = std::clamp(limit, least * kSlot, most * kSlot);
+    const std::int64_t peak = std::clamp(std::abs(top), least * kSlot, most * kSlot);
+    top = top < 0 ? -peak : peak;
   }
 
   // Moves the limit, by no more than its bounds allow.

@@ -35,7 +35,7 @@ enum class WriteBack {
 struct ChangeResult {
   bool changed = true;
   // Units that could not be charged. For kUndo: units that stay charged because their effect on the
-  // counter is no longer known.
+  // counter is no longer known. For kSettle of slots: by how much the limit in force has risen.
   std::int64_t dropped = 0;
 };
 
@@ -47,7 +47,7 @@ struct Verdict {
   Duration reset_after{};
   Duration retry_after = kNever;  // undefined if admitted
   Duration wait{};                // admitted, but start only after this long
-  std::int64_t dropped = 0;       // Mode::kCharge: units that the counter could not take
+  std::int64_t dropped = 0;       // of the ChangeResult
 
   static constexpr Duration kNever = Duration::max();
 

@@ -121,6 +121,7 @@ struct Concurrency : CommonFacts {
   // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
+    if (adapt.on) state.learned.Enter(adapt, limit);
     const std::int64_t expired = state.holders->RemoveExpired(state.now, kMaxCleared + cost);
     if (adapt.on && expired > 0) LearnExpired(state, expired);
     state.holders->Set(lease.id, {state.now + lease.ttl, cost});
@@ -155,15 +156,16 @@ struct Concurrency : CommonFacts {
     return cost - charged;
   }
 
-  // Releases the slots of the lease. Returns whether it held any.
-  bool Release(State& state, const Lease& lease) const {
-    if (!Holds(state, lease)) return false;
+  // Releases the slots of the lease, if it holds any.
+  ChangeResult Release(State& state, const Lease& lease) const {
+    if (!Holds(state, lease)) return {.changed = false};
     const std::int64_t slots = state.holders->Find(lease.id)->slots;
+    const std::int64_t before = LimitNow(state);
     if (adapt.on && lease.report) Learn(state, *lease.report, slots);
     state.counted -= slots;
     state.holders->Remove(lease.id);
     state.last = state.now;
-    return true;
+    return {.dropped = LimitNow(state) - before};
   }
 
   // The data needed to answer a check of `cost` slots, taken under `lease` if `taken`.

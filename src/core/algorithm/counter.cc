@@ -132,7 +132,7 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
   const std::int64_t cost = checks.demand.units;
   return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
-      if (mode == Mode::kSettle) return {.changed = algorithm.Release(own, *checks.lease)};
+      if (mode == Mode::kSettle) return algorithm.Release(own, *checks.lease);
       if (mode == Mode::kCharge) {
         const bool renews = algorithm.Holds(own, *checks.lease);
         const std::int64_t dropped = algorithm.Charge(own, cost, *checks.lease);
@@ -153,7 +153,7 @@ ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot
                   const CoalescedChecks& checks) {
   return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
-      return {.changed = algorithm.Release(own, *checks.lease)};
+      return algorithm.Release(own, *checks.lease);
     } else {
       return algorithm.Undo(own, checks.demand.units,
                             std::get<SnapshotOf<decltype(algorithm)>>(before));

@@ -1,0 +1,283 @@
+// Limits that follow the load, through the limiter: outcomes, metrics, and rules that are replaced
+// while slots are held.
+#include <map>
+
+#include "limiter/lease_name.h"
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Adaptation kAdapts{.on = true, .min = 4, .latency = seconds(1), .share = 90};
+
+class AdaptiveLeaseTest : public LimiterTest {
+ protected:
+  AdaptiveLeaseTest() { Use(kFifty); }
+
+  static constexpr Concurrency kFifty{.limit = 50, .ttl = seconds(30), .adapt = kAdapts};
+  static Concurrency Between(std::int64_t min, std::int64_t limit) {
+    Concurrency slots = kFifty;
+    slots.limit = limit;
+    slots.adapt.min = min;
+    return slots;
+  }
+
+  static std::shared_ptr<const RuleIndex> IndexOf(const Concurrency& slots) {
+    Rule rule = RuleOf("r", {slots});
+    rule.on_store_failure = OnStoreFailure::kLocal;
+    Domain domain;
+    domain.name = "shop";
+    domain.rules = {rule};
+    return RuleIndex::Build({domain}, {}).value();
+  }
+  void Use(const Concurrency& slots) { limiter_.SetRules(IndexOf(slots)); }
+
+  Verdict Peek() { return Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict; }
+  std::int64_t LimitNow() { return Peek().limit; }
+  std::int64_t HeldNow() { return LimitNow() - Peek().remaining; }
+  // The id of a lease just taken.
+  std::string Take(std::int64_t slots) {
+    const CheckAnswer answer = Check({}, static_cast<std::uint64_t>(slots));
+    EXPECT_EQ(answer.decision, Decision::kAllowed);
+    EXPECT_LE(HeldNow(), LimitNow());
+    return answer.lease ? answer.lease->id : "";
+  }
+  void End(const std::string& id, const LeaseUsage& usage = {}) {
+    EXPECT_TRUE(CallLease(limiter_, LeaseCall::Action::kRelease, id, usage));
+  }
+  // Holds slots for a time.
+  void Hold(std::int64_t slots, Duration time, const LeaseUsage& usage = {}) {
+    const std::string id = Take(slots);
+    clock_.Advance(time);
+    End(id, usage);
+  }
+  void Rise() {
+    for (int i = 0; i < 1000 && LimitNow() < 20; ++i) Hold(LimitNow(), milliseconds(500));
+    ASSERT_GE(LimitNow(), 20);
+  }
+  // Whether a hold of a tenth of a second, ended so, lowers the limit.
+  bool Lowers(const LeaseUsage& usage, Duration held = milliseconds(100)) {
+    Rise();
+    Hold(LimitNow(), held, usage);
+    return LimitNow() < 20;
+  }
+
+  double Holds(const std::string& result) const {
+    return Value("sluice_adaptive_holds_total{domain=\"shop\",result=\"" + result +
+                 "\",rule=\"r\"}");
+  }
+  double Moved(const std::string& direction) const {
+    return Value("sluice_adaptive_moved_slots_total{direction=\"" + direction +
+                 "\",domain=\"shop\",rule=\"r\"}");
+  }
+};
+
+TEST_F(AdaptiveLeaseTest, Release_ReportsTheOutcome) {
+  EXPECT_FALSE(Lowers({}));
+  EXPECT_TRUE(Lowers({}, seconds(2)));
+  EXPECT_TRUE(Lowers({.outcome = HoldOutcome::kOverload}));
+  EXPECT_TRUE(Lowers({.duration = seconds(2)}));
+  EXPECT_FALSE(Lowers({.outcome = HoldOutcome::kIgnore}, seconds(2)));
+  EXPECT_FALSE(Lowers({.duration = seconds(1)}, seconds(2)));
+}
+
+TEST_F(AdaptiveLeaseTest, Renewed_IsMeasuredFromItsTake) {
+  Rise();
+  const std::string id = Take(10);
+  clock_.Advance(seconds(25));
+  ASSERT_TRUE(Renew(id));
+  clock_.Advance(milliseconds(100));
+  End(id);
+  EXPECT_LT(LimitNow(), 20);
+}
+
+TEST_F(AdaptiveLeaseTest, StoreFails_ServerUsesItsShareOfTheLastLimit) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  fallback_.SetShare(Share::OfServer(2, 0));
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_EQ(LimitNow(), (limit + 1) / 2);
+}
+
+TEST_F(AdaptiveLeaseTest, Id_SaysWhenItWasTaken_AndParsesBack) {
+  const std::string id = Take(1);
+  const auto name = LeaseName::Parse(id);
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->taken, clock_.Now());
+  EXPECT_EQ(name->ToText(), id);
+}
+
+TEST_F(AdaptiveLeaseTest, HoldsOfARule_AreCountedByResult) {
+  Hold(1, milliseconds(100));
+  EXPECT_EQ(Holds("in_time"), 1);
+  EXPECT_EQ(Holds("too_slow"), 0) << "a series that is missing has no share";
+  Hold(1, seconds(2));
+  Hold(1, seconds(2), {.outcome = HoldOutcome::kOverload});
+  Hold(1, seconds(2), {.duration = seconds(1)});
+  Hold(1, seconds(2), {.outcome = HoldOutcome::kIgnore});
+  const std::map<std::string, double> expected{
+      {"in_time", 2}, {"too_slow", 1}, {"overload", 1}, {"ignored", 1}};
+  for (const auto& [result, count] : expected) EXPECT_EQ(Holds(result), count) << result;
+}
+
+TEST_F(AdaptiveLeaseTest, MovesOfTheLimit_AreCountedInSlots) {
+  Rise();
+  const std::int64_t high = LimitNow();
+  EXPECT_EQ(Moved("up"), high - kAdapts.min);
+  EXPECT_EQ(Moved("down"), 0);
+  Hold(high, seconds(2));
+  EXPECT_LT(LimitNow(), high);
+  EXPECT_EQ(Moved("down"), high - LimitNow());
+  EXPECT_EQ(Moved("up"), high - kAdapts.min);
+}
+
+TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
+  const std::string id = Take(1);
+  SetRules({RuleOf("r", {Concurrency{.limit = 50, .ttl = seconds(30)}})});
+  Hold(1, milliseconds(100));
+  End(id);
+  EXPECT_EQ(Holds("in_time"), -1);
+  SetRules({RuleOf("other", {kFifty})});
+  std::string forged = id;
+  forged.replace(forged.find("{shop/r"), 7, "{shop/q");
+  End(forged);
+  EXPECT_EQ(metrics_.Render().find("sluice_adaptive_holds_total"), std::string::npos);
+}
+
+// The rules change while slots are held. The slots come back, whatever the new rules are.
+
+TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreAreAdmitted_AndItFallsFromThere) {
+  Rise();
+  const std::string id = Take(15);
+  Use(Between(4, 10));
+  EXPECT_EQ(LimitNow(), 10);
+  EXPECT_EQ(Check().decision, Decision::kDenied) << "15 are held";
+  clock_.Advance(milliseconds(500));
+  End(id);
+  EXPECT_EQ(HeldNow(), 0);
+  EXPECT_EQ(LimitNow(), 10);
+  Hold(10, seconds(2));
+  EXPECT_LT(LimitNow(), 10) << "not only after as many slow holds as lower it from 20";
+}
+
+TEST_F(AdaptiveLeaseTest, LimitIsLowered_ALateFastReleaseDoesNotPassIt) {
+  Rise();
+  const std::string id = Take(LimitNow());
+  Use(Between(4, 10));
+  clock_.Advance(milliseconds(500));
+  End(id);
+  EXPECT_EQ(LimitNow(), 10);
+  Hold(10, milliseconds(500));
+  EXPECT_EQ(LimitNow(), 10);
+  Use(kFifty);
+  EXPECT_EQ(LimitNow(), 10) << "it has to rise again";
+}
+
+TEST_F(AdaptiveLeaseTest, MinIsRaised_TheLimitIsThere_AndRisesFromThere) {
+  Rise();
+  const std::string id = Take(20);
+  Use(Between(30, 50));
+  EXPECT_EQ(LimitNow(), 30);
+  clock_.Advance(seconds(2));
+  End(id);
+  EXPECT_EQ(LimitNow(), 30) << "not below the minimum";
+  EXPECT_EQ(HeldNow(), 0);
+  for (int i = 0; i < 2; ++i) Hold(30, milliseconds(500));
+  EXPECT_GT(LimitNow(), 30) << "not only after as many fast holds as raise it from 20";
+}
+
+TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
+  Use(Between(4, 20));
+  Rise();
+  const std::string id = Take(20);
+  Use(Between(1, 50));
+  EXPECT_EQ(LimitNow(), 20);
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  clock_.Advance(milliseconds(500));
+  End(id);
+  EXPECT_EQ(LimitNow(), 20) << "the rule that granted the slots allows no more";
+  for (int i = 0; i < 5; ++i) Hold(LimitNow(), milliseconds(500));
+  EXPECT_GT(LimitNow(), 20);
+  for (int i = 0; i < 1000 && LimitNow() > 1; ++i) Hold(LimitNow(), seconds(2));
+  EXPECT_EQ(LimitNow(), 1);
+}
+
+TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_SlotsComeBack_TheLimitIsFixed) {
+  Rise();
+  const std::string id = Take(20);
+  Use({.limit = 50, .ttl = seconds(30)});
+  EXPECT_EQ(LimitNow(), 50);
+  EXPECT_EQ(HeldNow(), 20);
+  const std::string other = Take(30);
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  clock_.Advance(seconds(2));
+  End(id);
+  EXPECT_EQ(LimitNow(), 50);
+  EXPECT_EQ(HeldNow(), 30);
+  End(other);
+  EXPECT_EQ(HeldNow(), 0);
+  Use(kFifty);
+  EXPECT_LT(LimitNow(), 20) << "a lease goes by the rule that granted it";
+}
+
+TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_AndTeachNothing) {
+  Use({.limit = 50, .ttl = seconds(30)});
+  const std::string id = Take(30);
+  Use(kFifty);
+  EXPECT_EQ(LimitNow(), 4) << "a new limit starts at its minimum";
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  clock_.Advance(milliseconds(500));
+  End(id);
+  EXPECT_EQ(HeldNow(), 0);
+  EXPECT_EQ(LimitNow(), 4);
+  Rise();
+}
+
+TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseGoesByTheOneThatGrantedIt) {
+  Concurrency patient = kFifty;
+  patient.adapt.latency = seconds(10);
+  Rise();
+  const std::string id = Take(20);
+  Use(patient);
+  clock_.Advance(seconds(2));
+  End(id);
+  const std::int64_t lower = LimitNow();
+  EXPECT_LT(lower, 20);
+  Hold(lower, seconds(2));
+  EXPECT_GE(LimitNow(), lower) << "this one is not too slow any more";
+}
+
+TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachAdmitsUpToItsOwnLimit_OfTheSlotsOfBoth) {
+  MetricsRegistry metrics;
+  FragileStore local(clock_);
+  Fallback fallback(clock_);
+  Limiter newer({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  newer.SetRules(IndexOf(Between(4, 10)));
+  Rise();
+  const std::string id = Take(12);
+
+  Call call(newer);
+  const auto ask = [&](Mode mode) -> const CheckAnswer& {
+    call.request = RequestOf(mode);
+    call.request.domain = "shop";
+    call.Start();
+    return call.answer->value();
+  };
+  EXPECT_EQ(ask(Mode::kPeek).limits.at(0).verdict.limit, 10);
+  EXPECT_EQ(ask(Mode::kConsume).decision, Decision::kDenied) << "12 are held";
+  EXPECT_EQ(LimitNow(), 20);
+  EXPECT_TRUE(Release(newer, id));
+  EXPECT_EQ(HeldNow(), 0);
+  const CheckAnswer taken = ask(Mode::kConsume);
+  EXPECT_EQ(taken.decision, Decision::kAllowed);
+  EXPECT_EQ(LimitNow(), 10) << "the newer bounds hold for what was learned";
+  EXPECT_EQ(HeldNow(), 1);
+  End(taken.lease->id);
+  EXPECT_EQ(HeldNow(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::test
