@@ -315,6 +315,27 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
+// The store knows of the lease, but its answer was lost. This server must not settle it alone.
+TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
+  SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});
+  FragileStore local(clock_);
+  MetricsRegistry metrics;
+  Fallback fallback(clock_);
+  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing = StoreFailure::kTimeout;
+  store_.decides_unheard = true;
+  fallback_.Reconcile();
+  store_.failing.reset();
+  ASSERT_EQ(Left(0), 4);
+  EXPECT_EQ(Outcome(id), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(0), 5);
+  EXPECT_EQ(CallLease(another, LeaseCall::Action::kSettle, id)->outcome,
+            LeaseOutcome::kAlreadySettled);
+}
+
 // It is not repeated, and may not have run: then there is nothing to give back.
 TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
   SetTokenRule();
