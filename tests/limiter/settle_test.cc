@@ -315,6 +315,25 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
+// As a node of a cluster. If it has run the take, that is settled with 0.
+TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
+  SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}),
+            RuleOf("failing", {Of({{"tokens"}}, PerMinute(1000))})});
+  store_.failing = StoreFailure::kTimeout;
+  store_.failing_key = "failing";
+  const std::string id = Take(Leased(100));
+  store_.failing.reset();
+  TellStore();
+  const auto report = Settle(id, {{"tokens", 10}});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->outcome, LeaseOutcome::kSettled);
+  ASSERT_EQ(report->limits.size(), 1u);
+  EXPECT_EQ(LeaseName::RuleOf(report->limits[0].counter), "r");
+  EXPECT_EQ(Left(0), 990);
+  EXPECT_EQ(Left(1), 900);
+  EXPECT_EQ(Outcome(id), LeaseOutcome::kAlreadySettled);
+}
+
 // The store knows of the lease, but its answer was lost. This server must not settle it alone.
 TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
   SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});

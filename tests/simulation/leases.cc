@@ -195,12 +195,12 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
     default:
       return Break("a settlement was answered without an outcome");
   }
-  if (response.limits_size() != static_cast<int>(lease.taken.limits.size())) {
-    return Break("a settlement has another number of limits than its lease");
-  }
-  for (int i = 0; i < response.limits_size(); ++i) {
-    const v1::LimitStatus& status = response.limits(i);
-    const LeasedLimit& limit = lease.taken.limits[static_cast<std::size_t>(i)];
+  int entry = 0;
+  for (const LeasedLimit& limit : lease.taken.limits) {
+    const bool stays = lease.IsInStore() && !limit.in_store;
+    const bool has_entry = !stays && entry < response.limits_size();
+    const v1::LimitStatus status = has_entry ? response.limits(entry) : v1::LimitStatus();
+    entry += stays ? 0 : 1;
     attempt.dropped.push_back(static_cast<std::int64_t>(status.dropped_cost()));
     const auto held = static_cast<std::int64_t>(status.held());
     attempt.held.push_back(held);
@@ -208,6 +208,9 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
     if (!limit.in_store || held == limit.units || by_another || !Remembers()) continue;
     Break(fmt::format("{}: a settlement found {} units held instead of {}", limit.counters.front(),
                       held, limit.units));
+  }
+  if (response.limits_size() != entry) {
+    Break("a settlement has another number of limits than the store decided");
   }
 }
 
