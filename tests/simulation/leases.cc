@@ -275,7 +275,7 @@ bool Leases::IsApplied(const Attempt& attempt) const {
 
 // How settling changed what a counter holds. Units of fallback count toward the maximum that it may
 // hold, not toward the minimum. But if some have left a bucket before it was charged, they are
-// given back as if they had been charged.
+// given back as if they had been charged. If it is unknown whether they were charged, they stay.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};
@@ -300,7 +300,9 @@ Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const bool may_have_left =
       !counts && !lease.IsInStore() && context_.ledger.Refills(limit.counters);
   if (!counts) range.least = may_have_left ? std::min<std::int64_t>(range.least, 0) : 0;
-  if (!limit.is_known()) range.most = std::max<std::int64_t>(range.most, 0);
+  const bool may_stay =
+      !lease.IsInStore() && context_.fleet.MayHaveUnknownCharges(lease.taken.server);
+  if (!limit.is_known() || may_stay) range.most = std::max<std::int64_t>(range.most, 0);
   return range;
 }
 
