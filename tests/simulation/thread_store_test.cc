@@ -576,6 +576,35 @@ TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   EXPECT_EQ(store_->queued_settles(), 0u);
 }
 
+// The caller repeats it, because it does not trust the answer that it is queued.
+TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsAway_IsQueuedOnce_TheFirstCounts) {
+  const std::string key = KeyAt(0);
+  RecordingCheck& taken = Make({key});
+  taken.counters[0].units = 5;
+  taken.leases_units = true;
+  taken.lease = {.id = {1}, .ttl = std::chrono::minutes(1)};
+  loop_.Run([&] { store_->Submit(taken); });
+  RunFor(milliseconds(5));
+  ASSERT_TRUE(taken.admitted);
+  redis_[0]->Kill();
+  for (const std::int64_t used : {2, 0, 5}) {
+    for (std::uint8_t lease = 1; lease <= 2; ++lease) {
+      RecordingCheck& settlement = Make({key});
+      settlement.counters[0].units = used;
+      settlement.demand.mode = Mode::kSettle;
+      settlement.leases_units = true;
+      settlement.lease = {.id = {lease}, .ttl = std::chrono::minutes(1)};
+      loop_.Run([&] { EXPECT_TRUE(store_->Settle(settlement)); });
+      RunFor(milliseconds(50));
+    }
+  }
+  EXPECT_EQ(store_->queued_settles(), 2u);
+  redis_[0]->Start();
+  RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(store_->queued_settles(), 0u);
+  EXPECT_EQ(Used(0, key), 2);
+}
+
 // A call with the lease's record declares its keys, so others of the slot can be in it.
 TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   const std::string key = KeyAt(0);

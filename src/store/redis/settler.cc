@@ -62,10 +62,14 @@ class Settler::LeaseSettlement final : public OwnedCheck,
                                        public std::enable_shared_from_this<LeaseSettlement> {
  public:
   LeaseSettlement(Settler& settler, const StoreCheck& check)
-      : OwnedCheck(check), settler_(settler) {
-    if (demand.mode != Mode::kSettle) GiveBackAll();
+      : OwnedCheck(check), settler_(settler), is_asked_(IsAsked(check)) {
+    if (!is_asked_) GiveBackAll();
     ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
+
+  // Otherwise `check` is a late take, or a piece of one.
+  static bool IsAsked(const StoreCheck& check) { return check.demand.mode == Mode::kSettle; }
+  bool is_asked() const { return is_asked_; }
 
   // From this time on, the store has no record of it.
   SteadyTime ends() const { return ends_; }
@@ -74,6 +78,7 @@ class Settler::LeaseSettlement final : public OwnedCheck,
   void OnDecided() override { settler_.OnSettled(*this); }
 
   Settler& settler_;
+  const bool is_asked_;
   SteadyTime ends_;
 };
 
@@ -164,12 +169,15 @@ void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
 }
 
 bool Settler::Settle(const StoreCheck& check) {
+  const bool is_asked = LeaseSettlement::IsAsked(check);
+  if (is_asked && asked_.contains(check.lease->id)) return true;
   const std::size_t counters = check.counters.size();
   if (stopped_ || settles_ >= kMaxSettles || settled_counters_ + counters > kMaxSettledCounters) {
     lost_settles_.Increment();
     return false;
   }
   ++settles_;
+  if (is_asked) asked_.insert(check.lease->id);
   settled_counters_ += counters;
   ShowQueued();
   auto settlement = std::make_shared<LeaseSettlement>(*this, check);
@@ -197,6 +205,7 @@ void Settler::OnSettled(LeaseSettlement& settlement) {
   if (may_repeat) return SendLater(settlement.shared_from_this());
   if (fails && !stopped_) lost_settles_.Increment();
   --settles_;
+  if (settlement.is_asked()) asked_.erase(settlement.lease->id);
   settled_counters_ -= settlement.counters.size();
   ShowQueued();
   if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
