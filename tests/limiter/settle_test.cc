@@ -245,8 +245,9 @@ TEST_F(SettleTest, Inspect_ShowsTheUnitsHeld) {
   EXPECT_NE(CallLease(limiter_, LeaseCall::Action::kInspect, id)->outcome, LeaseOutcome::kSettled);
 }
 
-TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
+TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   SetTokenRule();
+  store_.listener = &fallback_;
   const std::string id = Take(Leased(100));
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kQueued);
@@ -256,6 +257,23 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
   EXPECT_THAT(late.error().message, HasSubstr("will be settled when the store answers"));
   store_.failing.reset();
   EXPECT_EQ(Left(1), 940) << "once";
+  EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"queued\"}"), 1);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "once";
+}
+
+// The settlement that was queued then finds the lease settled.
+TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
+  struct Late final : StoreCheck {
+    void OnDecided() override {}
+  } late;
+  SetTokenRule();
+  auto name = LeaseName::Parse(Take(Leased(100))).value();
+  name.FillIn(late);
+  late.demand.mode = Mode::kSettle;
+  late.counters[1].units = 60;
+  store_.Submit(late);
+  fallback_.OnLateAnswer(late);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
 TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
@@ -298,6 +316,7 @@ TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
   EXPECT_EQ(Outcome(here, used), LeaseOutcome::kQueued);
   TellStore();
   EXPECT_EQ(Left(1), 880);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
 // The store has been charged, but does not know of the lease yet.

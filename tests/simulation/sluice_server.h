@@ -99,6 +99,7 @@ class SluiceServer {
     void OnUndoEnded(const StoreCheck& undo) override {
       if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoEnded(undo);
     }
+    void OnSettled(const StoreCheck& settlement) override { fallback_.OnSettled(settlement); }
 
    private:
     Fallback& fallback_;

@@ -153,8 +153,9 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
   std::int64_t grants_undone_ = 0;                            // units
   std::vector<std::string> undos_started_;
-  std::vector<std::size_t> lost_;   // parts
-  std::vector<std::size_t> found_;  // parts
+  std::vector<std::pair<LeaseId, Settled>> settled_;  // by Store::Settle
+  std::vector<std::size_t> lost_;                     // parts
+  std::vector<std::size_t> found_;                    // parts
 
  private:
   void OnPartLost(std::size_t part) override { lost_.push_back(part); }
@@ -168,6 +169,9 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
       undone_.emplace_back(it.key, it.verdict.remaining);
       grants_undone_ += it.grant.units;
     }
+  }
+  void OnSettled(const StoreCheck& settlement) override {
+    settled_.emplace_back(settlement.lease->id, settlement.settled);
   }
 };
 
@@ -599,10 +603,30 @@ TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsAway_IsQueuedOnce_TheFir
     }
   }
   EXPECT_EQ(store_->queued_settles(), 2u);
+  EXPECT_TRUE(settled_.empty());
   redis_[0]->Start();
   RunFor(std::chrono::seconds(2));
   EXPECT_EQ(store_->queued_settles(), 0u);
   EXPECT_EQ(Used(0, key), 2);
+  const std::vector<std::pair<LeaseId, Settled>> settled = {{LeaseId{1}, Settled::kSettled},
+                                                            {LeaseId{2}, Settled::kNotFound}};
+  EXPECT_EQ(settled_, settled);
+}
+
+TEST_F(ThreadStoreTest, LateTakeIsSettledWithNothing_IsNoSettlementOfACaller) {
+  const std::string key = KeyAt(0);
+  RecordingCheck& taken = Make({key});
+  taken.leases_units = true;
+  taken.lease = {.id = {1}, .ttl = std::chrono::minutes(1)};
+  redis_[0]->Hang();
+  loop_.Run([&] { store_->Submit(taken); });
+  RunFor(milliseconds(15));
+  ASSERT_EQ(taken.failure(), StoreFailure::kTimeout);
+  redis_[0]->Resume();
+  RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(Used(0, key), 0);
+  ASSERT_EQ(undone_.size(), 1u);
+  EXPECT_TRUE(settled_.empty());
 }
 
 // A call with the lease's record declares its keys, so others of the slot can be in it.

@@ -62,14 +62,12 @@ class Settler::LeaseSettlement final : public OwnedCheck,
                                        public std::enable_shared_from_this<LeaseSettlement> {
  public:
   LeaseSettlement(Settler& settler, const StoreCheck& check)
-      : OwnedCheck(check), settler_(settler), is_asked_(IsAsked(check)) {
-    if (!is_asked_) GiveBackAll();
+      : OwnedCheck(check), is_asked(demand.mode == Mode::kSettle), settler_(settler) {
+    if (!is_asked) GiveBackAll();
     ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
 
-  // Otherwise `check` is a late take, or a piece of one.
-  static bool IsAsked(const StoreCheck& check) { return check.demand.mode == Mode::kSettle; }
-  bool is_asked() const { return is_asked_; }
+  const bool is_asked;  // otherwise it settles a late take, or a piece of one
 
   // From this time on, the store has no record of it.
   SteadyTime ends() const { return ends_; }
@@ -78,7 +76,6 @@ class Settler::LeaseSettlement final : public OwnedCheck,
   void OnDecided() override { settler_.OnSettled(*this); }
 
   Settler& settler_;
-  const bool is_asked_;
   SteadyTime ends_;
 };
 
@@ -169,8 +166,8 @@ void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
 }
 
 bool Settler::Settle(const StoreCheck& check) {
-  const bool is_asked = LeaseSettlement::IsAsked(check);
-  if (is_asked && asked_.contains(check.lease->id)) return true;
+  const bool is_asked = check.demand.mode == Mode::kSettle;
+  if (is_asked && !stopped_ && asked_.contains(check.lease->id)) return true;
   const std::size_t counters = check.counters.size();
   if (stopped_ || settles_ >= kMaxSettles || settled_counters_ + counters > kMaxSettledCounters) {
     lost_settles_.Increment();
@@ -205,7 +202,10 @@ void Settler::OnSettled(LeaseSettlement& settlement) {
   if (may_repeat) return SendLater(settlement.shared_from_this());
   if (fails && !stopped_) lost_settles_.Increment();
   --settles_;
-  if (settlement.is_asked()) asked_.erase(settlement.lease->id);
+  if (settlement.is_asked) {
+    asked_.erase(settlement.lease->id);
+    if (!fails && listener_ != nullptr) listener_->OnSettled(settlement);
+  }
   settled_counters_ -= settlement.counters.size();
   ShowQueued();
   if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
