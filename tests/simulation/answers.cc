@@ -286,12 +286,12 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, leased checks of one counter may need one call after the other if checks of other
-// slots are between them. If Redis' clock jumps back, a grace period may seem to come again.
+// In a cluster, checks of one counter may need one call after the other if only some take leases.
+// If Redis' clock jumps back, a grace period may seem to come again.
 bool Answers::ExpectsHealth(const Call& call) const {
-  const bool takes_turns =
-      call.is_batch && std::any_of(call.questions.begin(), call.questions.end(),
-                                   [](const auto& it) { return it.request.has_lease_ttl(); });
+  const auto leased = std::count_if(call.questions.begin(), call.questions.end(),
+                                    [](const auto& it) { return it.request.has_lease_ttl(); });
+  const bool takes_turns = leased > 0 && leased < std::ssize(call.questions);
   const bool is_over = call.sent >= healthy_since_ && trusts_clock_;
   return is_over && !takes_turns && !context_.fleet.is_slow();
 }

@@ -649,5 +649,33 @@ TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   }
 }
 
+// A batch, and a check behind it.
+TEST_F(ThreadStoreTest, InOrderChecksOfTwoSlots_TakeOneCallEach_InOrder) {
+  const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
+  RunFor(milliseconds(100));
+  const std::int64_t calls = redis_[0]->calls();
+  std::vector<RecordingCheck*> checks;
+  for (std::uint8_t i = 0; i < 60; ++i) {
+    RecordingCheck& check = *checks.emplace_back(&Make({keys[i % 2]}));
+    check.in_order = check.leases_units = true;
+    check.lease = {.id = {i}, .ttl = kTimeout};
+  }
+  RecordingCheck& last = Make({KeyAt(0, 2)});
+  last.leases_units = true;
+  last.lease = {.id = {100}, .ttl = kTimeout};
+  loop_.Run([&] {
+    for (RecordingCheck* const check : checks) store_->Submit(*check);
+    store_->Submit(last);
+  });
+  RunFor(milliseconds(5));
+  EXPECT_EQ(redis_[0]->calls() - calls, 3);
+  EXPECT_TRUE(last.admitted);
+  int places[] = {-1, -1};
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    EXPECT_EQ(checks[i]->admitted, i < 20) << i;
+    EXPECT_GT(checks[i]->place, std::exchange(places[i % 2], checks[i]->place)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::simulation
