@@ -159,8 +159,7 @@ int Run(Options options) {
   options.log.max_memory = options.memory / kWaitingShare;
   std::optional<Domain> against;
   if (!options.against.empty()) {
-    against = LoadDomain(options.against, rules->name);
-    if (!against) return kExitError;
+    if (against = LoadDomain(options.against, rules->name); !against) return kExitError;
     RemoveConcurrency(*against);
   }
   for (const std::string& name : replay::MissingAmounts(*rules, options.log.mapping.amounts)) {
