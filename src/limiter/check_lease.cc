@@ -124,6 +124,7 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
     name_.counters.clear();
     for (std::size_t i = 0; i < limits.size(); ++i) {
       name_.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
+      name_.counters.back().stays = true;  // the longest id
     }
     name_.SetTaken(LeaseName::kLatest);
     if (name_.ToText()) break;
@@ -176,6 +177,9 @@ std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
   if (check.demand.mode != Mode::kConsume) return std::nullopt;
   name_.local = !IsDecidedBy(limits, Source::kStore);
   name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    name_.counters[i].stays = !name_.local && check.counters[i].failure;
+  }
   if (!name_.local) return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
   if (!IsDecidedBy(limits, Source::kFallback)) return std::nullopt;
   PendingLeases::Change lease{

@@ -66,7 +66,7 @@ class Fallback::Settlement final : public StoreCheck {
   PendingLeases::Change* change() { return std::get_if<PendingLeases::Change>(&pending_); }
 
  private:
-  void OnDecided() override { owner_.OnSettled(*this); }
+  void OnDecided() override { owner_.OnReconciled(*this); }
 
   Fallback& owner_;
   std::variant<PendingCharges::Charge, PendingLeases::Change> pending_;
@@ -136,7 +136,11 @@ void Fallback::Learn(const CounterCheck& counter) {
   states.Learn(counter.key, seen);
 }
 
-void Fallback::OnLateAnswer(const StoreCheck& check) { Learn(check); }
+// A settlement that failed was queued as well, but its first answer has the units.
+void Fallback::OnLateAnswer(const StoreCheck& check) {
+  Learn(check);
+  if (check.leases_units && check.demand.mode == Mode::kSettle) OnSettled(check);
+}
 
 void Fallback::OnUndoStarted(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.Begin(counter.key);
@@ -146,6 +150,10 @@ void Fallback::OnUndoStarted(const StoreCheck& undo) {
 void Fallback::OnUndoEnded(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.End(counter.key, SteadyNow());
   Learn(undo);
+}
+
+void Fallback::OnSettled(const StoreCheck& settlement) {
+  if (settlement.settled == Settled::kSettled) metrics_->CountSettled(settlement);
 }
 
 // 2. A part of it fails.
@@ -300,10 +308,14 @@ void Fallback::Reconcile() {
 
 // A change of a lease can be reported twice; a charge cannot. So if the outcome of a charge is
 // unknown, it is not repeated.
-void Fallback::OnSettled(Settlement& settlement) {
+void Fallback::OnReconciled(Settlement& settlement) {
   const auto failure = settlement.failure();
   if (auto* const change = settlement.change(); change != nullptr) {
-    if (failure) leases.PutBack(*change);
+    if (failure) {
+      leases.PutBack(*change);
+    } else if (change->units && change->released) {
+      OnSettled(settlement);
+    }
   } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
     RecordUnknown(charge->units);
     leases.Leave(charge->key);

@@ -71,6 +71,8 @@ class Fallback final : public StoreListener {
   void OnLateAnswer(const StoreCheck& check) override;
   void OnUndoStarted(const StoreCheck& undo) override;
   void OnUndoEnded(const StoreCheck& undo) override;
+  // Counts the units of a settlement that was queued.
+  void OnSettled(const StoreCheck& settlement) override;
 
   // 2. and 4.
   void OnPartLost(std::size_t part) override SLUICE_EXCLUDES(mutex_);
@@ -130,7 +132,7 @@ class Fallback final : public StoreListener {
 
   void Learn(const StoreCheck& check);
   void Learn(const CounterCheck& counter);
-  void OnSettled(Settlement& settlement);
+  void OnReconciled(Settlement& settlement);
 
   Store* store_ = nullptr;
   const LimiterMetrics* metrics_ = nullptr;

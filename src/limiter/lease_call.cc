@@ -202,7 +202,10 @@ void LeaseCall::Report(LeaseOutcome outcome) {
   report_.ttl = lease->ttl;
   report_.ends = lease_ends;
   if (name_.units && demand.mode == Mode::kSettle) limiter_.metrics().Count(outcome);
-  if (outcome == LeaseOutcome::kSettled && demand.mode == Mode::kSettle) CountHolds();
+  if (outcome == LeaseOutcome::kSettled && demand.mode == Mode::kSettle) {
+    CountHolds();
+    if (name_.units) limiter_.metrics().CountSettled(*this);
+  }
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     if (outcome != LeaseOutcome::kSettled) break;
     const CounterCheck& counter = counters[i];
@@ -213,21 +216,9 @@ void LeaseCall::Report(LeaseOutcome outcome) {
                               .verdict = counter.verdict});
     LeasedLimit& limit = report_.limits.back();
     if (limit.units <= limit.held) limit.verdict.dropped = 0;
-    if (demand.mode == Mode::kSettle) CountUnits(limit);
   }
   report_.taken = name_.amounts;
   OnLease(report_);
-}
-
-void LeaseCall::CountUnits(const LeasedLimit& limit) const {
-  const LimiterMetrics& metrics = limiter_.metrics();
-  const auto add = [](Counter& to, std::int64_t units) {
-    to.Increment(static_cast<std::uint64_t>(units));
-  };
-  if (TakesLeases(limit.counter.limit)) return;
-  if (limit.units < limit.held) return add(metrics.lease_units_returned, limit.held - limit.units);
-  add(metrics.lease_units_charged, limit.units - limit.held - limit.verdict.dropped);
-  add(metrics.lease_units_dropped, limit.verdict.dropped);
 }
 
 }  // namespace sluice

@@ -78,7 +78,6 @@ class LeaseCall : private StoreCheck {
   bool MayNotBeReportedYet() const;
   void OnFailure(StoreFailure failure);
   void Report(LeaseOutcome outcome);
-  void CountUnits(const LeasedLimit& limit) const;
   HoldResult ResultOf(const Adaptation& adapt) const;
   void CountHolds() const;
 

@@ -20,12 +20,13 @@ namespace {
 // slots were taken, @<µs>.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
 // In the latter, ~ stands for the beginning of a key, up to the tag, if it equals that of the
-// previous key.
+// previous key, and ! precedes a counter that stays as taken.
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr std::string_view kKeyStart = "sluice:{";
+constexpr char kStays = '!';
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
 constexpr Duration kMaxTtl = std::chrono::days(3650);  // the maximum in rules
 
@@ -118,6 +119,8 @@ bool ParseCounts(std::string_view text, const std::vector<LeaseName::Amount>& am
 
 bool ParseCounter(std::string_view text, LeaseName& name) {
   LeaseName::Counter counter;
+  counter.stays = !name.local && text.starts_with(kStays);
+  if (counter.stays) text.remove_prefix(1);
   const auto limit = ParseLimitText(CutField(text, '|'));
   std::string_view place = CutField(text, '|');
   if (!limit || !ParseNumber(CutField(place, '.'), counter.group, std::uint16_t{0xFFFF}) ||
@@ -152,6 +155,20 @@ bool ParseGrant(std::string_view text, LeaseName& name) {
   return name.local || where == kStore;
 }
 
+// Counters of one hash tag share a record, which must be settled as a whole. Some must be settled.
+bool MayStay(const std::vector<LeaseName::Counter>& counters) {
+  const auto hash_tag = [](std::string_view key) { return key.substr(0, key.find('}')); };
+  bool any_settled = false;
+  for (const LeaseName::Counter& counter : counters) {
+    any_settled |= !counter.stays;
+    for (const LeaseName::Counter& other : counters) {
+      if (counter.stays == other.stays) continue;
+      if (hash_tag(counter.key) == hash_tag(other.key)) return false;
+    }
+  }
+  return any_settled;
+}
+
 bool KeysDiffer(const std::vector<LeaseName::Counter>& counters) {
   std::vector<std::string_view> keys;
   for (const LeaseName::Counter& counter : counters) keys.push_back(counter.key);
@@ -178,7 +195,7 @@ void AppendCounter(const LeaseName::Counter& counter, const LeaseName::Counter* 
 }
 
 // The part of the id after the place where the lease was granted.
-std::string RestOf(const LeaseName& name) {
+std::string RestOf(const LeaseName& name, bool with_stays) {
   std::string text;
   for (const LeaseName::Amount& amount : name.amounts) {
     text += &amount == &name.amounts.front() ? ' ' : '/';
@@ -188,6 +205,7 @@ std::string RestOf(const LeaseName& name) {
   const LeaseName::Counter* previous = nullptr;
   for (const LeaseName::Counter& counter : name.counters) {
     text += ' ';
+    if (with_stays && counter.stays) text += kStays;
     if (name.units) {
       AppendCounter(counter, previous, text);
     } else {
@@ -245,7 +263,9 @@ void LeaseName::SetTaken(Time at) {
 }
 
 Lease LeaseName::lease() const {
-  if (units) return {.id = Sha256Prefix128(StartOf(*this) + RestOf(*this)), .ttl = ttl};
+  if (units)
+    return {.id = Sha256Prefix128(StartOf(*this) + RestOf(*this, /*with_stays=*/false)),
+            .ttl = ttl};
   const std::int64_t microseconds = ttl.count();
   std::array<char, sizeof bits + sizeof microseconds> bound;
   std::memcpy(bound.data(), bits.data(), sizeof bits);
@@ -257,7 +277,7 @@ std::optional<std::string> LeaseName::ToText() const {
   std::string text = StartOf(*this);
   text += local ? kLocal : kStore;
   if (taken) fmt::format_to(std::back_inserter(text), "@{}", taken->time_since_epoch().count());
-  text += RestOf(*this);
+  text += RestOf(*this, /*with_stays=*/true);
   if (text.size() > kMaxBytes) return std::nullopt;
   return text;
 }
@@ -282,11 +302,14 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
     if (!(name.units ? ParseCounter(counter, name) : ParseSlots(counter, name))) return invalid;
   }
   // One lease has one id: signs, leading zeros and spaces are refused even if they parse.
-  if (name.counters.empty() || !KeysDiffer(name.counters) || name.ToText() != text) return invalid;
+  const bool is_valid = MayStay(name.counters) && KeysDiffer(name.counters);
+  if (!is_valid || name.ToText() != text) return invalid;
   return name;
 }
 
-void LeaseName::FillIn(StoreCheck& check) const {
+void LeaseName::FillIn(StoreCheck& check) {
+  check.lease = lease();
+  std::erase_if(counters, [](const Counter& it) { return it.stays; });
   check.counters.clear();
   for (const Counter& counter : counters) {
     check.counters.push_back({.key = counter.key,
@@ -295,7 +318,6 @@ void LeaseName::FillIn(StoreCheck& check) const {
                               .units = kAsTaken,
                               .verdict = {}});
   }
-  check.lease = lease();
   check.leases_units = units;
 }
 

@@ -5,7 +5,7 @@
 // was edited names no lease.
 //
 // Two forms. Slots only: the digest is of the bits and the ttl. Units (`lease_ttl`): it is of the
-// text, except where and when the lease was granted.
+// text, except by whom and when the lease was granted.
 #pragma once
 
 #include <array>
@@ -41,6 +41,9 @@ struct LeaseName {
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
+    // The store did not answer for it, but for others. So the server that granted the lease has
+    // decided it: it stays as taken.
+    bool stays = false;
     struct Counted {
       std::size_t amount = 0;  // in `amounts`
       std::int64_t weight = 1;
@@ -83,8 +86,8 @@ struct LeaseName {
   static Result<LeaseName> Parse(std::string_view text);
 
   // Gives `check` this lease and its counters, with CounterCheck::kAsTaken units. They refer to
-  // this name.
-  void FillIn(StoreCheck& check) const;
+  // this name, which loses those that stay as taken.
+  void FillIn(StoreCheck& check);
 
   // The units that a counter counts in `values`, one for each of `amounts`. Empty if more than
   // kMaxCost.

@@ -44,7 +44,7 @@ void Limiter::GiveLeaseBack(std::string_view lease_id) const {
   struct Granted final : StoreCheck {
     void OnDecided() override {}
   } granted;
-  const auto name = LeaseName::Parse(lease_id);
+  auto name = LeaseName::Parse(lease_id);
   if (!name) return;
   name->FillIn(granted);
   if (name->units) {

@@ -78,6 +78,22 @@ void LimiterMetrics::Count(LeaseOutcome outcome) const {
   settlements_[static_cast<std::size_t>(outcome) - 1]->Increment();
 }
 
+void LimiterMetrics::CountSettled(const StoreCheck& settlement) const {
+  const auto add = [](Counter& to, std::int64_t units) {
+    to.Increment(static_cast<std::uint64_t>(units));
+  };
+  for (const CounterCheck& counter : settlement.counters) {
+    if (TakesLeases(*counter.limit) || counter.units == kAsTaken) continue;
+    const std::int64_t more = counter.units - counter.held;
+    if (more <= 0) {
+      add(lease_units_returned, -more);
+    } else {
+      add(lease_units_charged, more - counter.verdict.dropped);
+      add(lease_units_dropped, counter.verdict.dropped);
+    }
+  }
+}
+
 void LimiterMetrics::CountRefused(ErrorCode code) const {
   switch (code) {
     case ErrorCode::kInvalidArgument:

@@ -39,6 +39,8 @@ class LimiterMetrics {
   }
   void CountRefused(ErrorCode code) const;
   void Count(LeaseOutcome outcome) const;
+  // What a settlement of a lease of units has changed.
+  void CountSettled(const StoreCheck& settlement) const;
 
  private:
   std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure

@@ -113,9 +113,9 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
       continue;
     }
     taken.push_back(entry.lease);
-    taken.back().renewed = units && entry.reported;
-    const bool enters_first = units && entry.lease.released && !entry.reported;
-    entry.reported = true;
+    taken.back().renewed = units && entry.entered;
+    const bool enters_first = units && entry.lease.released && !entry.entered;
+    entry.reported = entry.entered = true;
     if (enters_first) {
       taken.back().released = false;
       again.push_back(found->first);
@@ -131,7 +131,7 @@ void PendingLeases::PutBack(const Change& change) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(change.id);
   if (found != entries_.end()) {
-    if (!change.released && !change.renewed) found->second.reported = !change.units;
+    if (!change.released && !change.renewed) found->second.entered = false;
     return Queue(found->second);
   }
   if (!change.released) return;  // forgotten meanwhile
@@ -142,7 +142,7 @@ void PendingLeases::Add(Change lease, bool reported) {
   const LeaseId id = lease.id;
   Entry& entry = entries_[id];
   entry.expiry = ForgottenAt(lease);
-  entry.reported = reported;
+  entry.reported = entry.entered = reported;
   entry.lease = std::move(lease);
   expiries_.emplace(entry.expiry, id);
   Queue(entry);

@@ -91,7 +91,8 @@ class PendingLeases {
     Change lease;
     std::uint64_t place = 0;  // in queue_; 0: not queued
     SteadyTime expiry;        // in expiries_: a renewed lease expires later
-    bool reported = false;    // reported; the store may know of it
+    bool reported = false;    // the store may know of it
+    bool entered = false;     // of units: its record is in the store, unless PutBack says otherwise
   };
   using Entries = std::map<LeaseId, Entry>;
 

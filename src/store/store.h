@@ -188,6 +188,10 @@ class StoreListener {
   // The counters of `undo` that did not fail have verdicts from after it; `undo` is valid until
   // OnUndoEnded returns.
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
+
+  // The store has answered a settlement of Store::Settle; valid until OnSettled returns. Called on
+  // the thread of the settlement.
+  virtual void OnSettled(const StoreCheck& settlement) = 0;
 };
 
 // Submit, Reset, Undo and Settle are called on io threads (net/io_threads.h) and answered on the

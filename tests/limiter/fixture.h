@@ -65,7 +65,12 @@ class FragileStore final : public Store {
     listener->OnUndoEnded(peek);
   }
 
-  bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
+  bool Settle(const StoreCheck& settle) override {
+    OwnedCheck settlement(settle);
+    counters_.Submit(settlement);
+    if (listener != nullptr) listener->OnSettled(settlement);
+    return true;
+  }
 
   std::size_t PartOf(std::string_view key) const override {
     return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
@@ -78,7 +83,7 @@ class FragileStore final : public Store {
   bool sent = false;                  // failed checks were sent and may be answered late
   bool decides_unheard = false;       // failed checks are decided nevertheless
   std::shared_ptr<Late> late;         // checks that wait for the late answer
-  StoreListener* listener = nullptr;  // is notified of undos
+  StoreListener* listener = nullptr;  // is notified of undos and settlements
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;

@@ -63,6 +63,10 @@ TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   EXPECT_NE(name.lease().id, slot);
 }
 
+struct Check final : StoreCheck {
+  void OnDecided() override {}
+};
+
 LeaseName NameOfUnits() {
   LeaseName name{.ttl = seconds(30), .units = true};
   const auto amount_of = [](std::string_view amount) { return amount == "a b" ? kMaxCost : 1; };
@@ -104,12 +108,42 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
   }
 }
 
+// The counters of one hash tag share a record of the store.
+TEST(LeaseName, OfUnits_SomeStayAsTaken_AllOrNoneOfAHashTag) {
+  LeaseName name = NameOfUnits();
+  for (std::size_t i = 0; i < 3; ++i) name.counters[i].stays = true;
+  const std::string text = name.ToText().value();
+  auto parsed = LeaseName::Parse(text);
+  ASSERT_TRUE(parsed) << text;
+  EXPECT_EQ(*parsed, name);
+  Check check;
+  parsed->FillIn(check);
+  EXPECT_EQ(check.lease->id, NameOfUnits().lease().id);
+  ASSERT_EQ(check.counters.size(), name.counters.size() - 3);
+  EXPECT_EQ(check.counters[0].key, name.counters[3].key);
+  EXPECT_EQ(parsed->counters.size(), check.counters.size());
+
+  const auto is_id = [](const LeaseName& edited) {
+    return LeaseName::Parse(edited.ToText().value()).has_value();
+  };
+  name.counters[1].stays = false;
+  EXPECT_FALSE(is_id(name));
+  name = NameOfUnits();
+  name.counters.back().stays = true;
+  EXPECT_TRUE(is_id(name));
+  name.local = true;
+  EXPECT_FALSE(is_id(name)) << "the server has decided all";
+  name.local = false;
+  for (auto& counter : name.counters) counter.stays = true;
+  EXPECT_FALSE(is_id(name)) << "nothing is settled";
+}
+
 // Whatever byte is edited: it is no id, or that of another lease.
 TEST(LeaseName, OfUnits_Edited_IsAnotherLease) {
   const LeaseName name = NameOfUnits();
   const std::string text = name.ToText().value();
   for (std::size_t i = 0; i < text.size(); ++i) {
-    for (const char byte : std::string_view("012 .:|+*/~-x")) {
+    for (const char byte : std::string_view("012 .:|+*/~-!x")) {
       std::string edited = text;
       edited[i] = byte;
       const auto parsed = LeaseName::Parse(edited);

@@ -245,8 +245,9 @@ TEST_F(SettleTest, Inspect_ShowsTheUnitsHeld) {
   EXPECT_NE(CallLease(limiter_, LeaseCall::Action::kInspect, id)->outcome, LeaseOutcome::kSettled);
 }
 
-TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
+TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   SetTokenRule();
+  store_.listener = &fallback_;
   const std::string id = Take(Leased(100));
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kQueued);
@@ -256,6 +257,23 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
   EXPECT_THAT(late.error().message, HasSubstr("will be settled when the store answers"));
   store_.failing.reset();
   EXPECT_EQ(Left(1), 940) << "once";
+  EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"queued\"}"), 1);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "once";
+}
+
+// The settlement that was queued then finds the lease settled.
+TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
+  struct Late final : StoreCheck {
+    void OnDecided() override {}
+  } late;
+  SetTokenRule();
+  auto name = LeaseName::Parse(Take(Leased(100))).value();
+  name.FillIn(late);
+  late.demand.mode = Mode::kSettle;
+  late.counters[1].units = 60;
+  store_.Submit(late);
+  fallback_.OnLateAnswer(late);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
 TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
@@ -298,6 +316,7 @@ TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
   EXPECT_EQ(Outcome(here, used), LeaseOutcome::kQueued);
   TellStore();
   EXPECT_EQ(Left(1), 880);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
 // The store has been charged, but does not know of the lease yet.
@@ -313,6 +332,46 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   TellStore();
   EXPECT_EQ(Left(1), 940);
   EXPECT_EQ(Left(0), 9);
+}
+
+// As a node of a cluster. If it has run the take, that is settled with 0.
+TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
+  SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}),
+            RuleOf("failing", {Of({{"tokens"}}, PerMinute(1000))})});
+  store_.failing = StoreFailure::kTimeout;
+  store_.failing_key = "failing";
+  const std::string id = Take(Leased(100));
+  store_.failing.reset();
+  TellStore();
+  const auto report = Settle(id, {{"tokens", 10}});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->outcome, LeaseOutcome::kSettled);
+  ASSERT_EQ(report->limits.size(), 1u);
+  EXPECT_EQ(LeaseName::RuleOf(report->limits[0].counter), "r");
+  EXPECT_EQ(Left(0), 990);
+  EXPECT_EQ(Left(1), 900);
+  EXPECT_EQ(Outcome(id), LeaseOutcome::kAlreadySettled);
+}
+
+// The store knows of the lease, but its answer was lost. This server must not settle it alone.
+TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
+  SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});
+  FragileStore local(clock_);
+  MetricsRegistry metrics;
+  Fallback fallback(clock_);
+  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing = StoreFailure::kTimeout;
+  store_.decides_unheard = true;
+  fallback_.Reconcile();
+  store_.failing.reset();
+  ASSERT_EQ(Left(0), 4);
+  EXPECT_EQ(Outcome(id), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(0), 5);
+  EXPECT_EQ(CallLease(another, LeaseCall::Action::kSettle, id)->outcome,
+            LeaseOutcome::kAlreadySettled);
 }
 
 // It is not repeated, and may not have run: then there is nothing to give back.

@@ -30,6 +30,12 @@ Duration ToDuration(const google::protobuf::Duration& value) {
 
 }  // namespace
 
+void Answers::OnSent(const Call& call) {
+  const auto leased = std::count_if(call.questions.begin(), call.questions.end(),
+                                    [](const auto& it) { return it.request.has_lease_ttl(); });
+  if (leased > 0 && leased < std::ssize(call.questions)) taking_turns_.push_back(&call);
+}
+
 void Answers::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   if (std::exchange(call.decided, true)) return Break("a call was answered twice");
   Report& report = context_.report;
@@ -146,7 +152,7 @@ void Answers::Deny(const Question& question) {
   }
 }
 
-// The store may still have admitted a part of a leased check, which is then settled with 0.
+// The store may still have admitted a leased check, or a part of it, which is then settled with 0.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
@@ -300,14 +306,16 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, leased checks of one counter may need one call after the other if checks of other
-// slots are between them. If Redis' clock jumps back, a grace period may seem to come again.
+// In a cluster, checks of one counter may need one call after the other if only some take leases.
+// Other checks wait behind them. If Redis' clock jumps back, a grace period may seem to come again.
 bool Answers::ExpectsHealth(const Call& call) const {
-  const bool takes_turns =
-      call.is_batch && std::any_of(call.questions.begin(), call.questions.end(),
-                                   [](const auto& it) { return it.request.has_lease_ttl(); });
+  const Duration wait = 2 * kRedisTimeout + context_.fleet.network_time();
+  const bool waits_long =
+      std::any_of(taking_turns_.begin(), taking_turns_.end(), [&](const Call* batch) {
+        return batch->server == call.server && std::chrono::abs(batch->sent - call.sent) < wait;
+      });
   const bool is_over = call.sent >= healthy_since_ && trusts_clock_;
-  return is_over && !takes_turns && !context_.fleet.is_slow();
+  return is_over && !waits_long && !context_.fleet.is_slow();
 }
 
 void Answers::JudgeCall(const Call& call) {
@@ -316,6 +324,7 @@ void Answers::JudgeCall(const Call& call) {
   for (const Question& question : call.questions) {
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
       context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
+      MayKeep(question, charged);
       if (!call.caller->connected())
         context_.ledger.Lose(charged.counter, question.TakenOf(charged.counter));
     }

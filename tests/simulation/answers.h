@@ -66,6 +66,7 @@ class Answers {
                  .ledger = context.ledger,
                  .report = context.report}) {}
 
+  void OnSent(const Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
   // Checks that the states that servers remember are states that the counters had.
@@ -106,6 +107,7 @@ class Answers {
   Leases leases_;
   SteadyTime healthy_since_ = SteadyTime::max();
   bool trusts_clock_ = true;
+  std::vector<const Call*> taking_turns_;
   std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
 };
 

@@ -71,6 +71,11 @@ class Fleet {
   // crashed.
   bool IsInDoubt() const;
 
+  // Whether it may be unknown whether the store has run a charge of the server.
+  bool MayHaveUnknownCharges(std::int64_t server) const {
+    return CrashesOf(server) > 0 || servers_[static_cast<std::size_t>(server)]->HasUnknownCharges();
+  }
+
   // Disconnects all callers. Returns the number of answers that were not whole messages.
   int DisconnectCallers();
   // Stops every server. Returns whether none of them keeps state of any call.

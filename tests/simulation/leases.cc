@@ -197,12 +197,12 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
     default:
       return Break("a settlement was answered without an outcome");
   }
-  if (response.limits_size() != static_cast<int>(lease.taken.limits.size())) {
-    return Break("a settlement has another number of limits than its lease");
-  }
-  for (int i = 0; i < response.limits_size(); ++i) {
-    const v1::LimitStatus& status = response.limits(i);
-    const LeasedLimit& limit = lease.taken.limits[static_cast<std::size_t>(i)];
+  int entry = 0;
+  for (const LeasedLimit& limit : lease.taken.limits) {
+    const bool stays = lease.IsInStore() && !limit.in_store;
+    const bool has_entry = !stays && entry < response.limits_size();
+    const v1::LimitStatus status = has_entry ? response.limits(entry) : v1::LimitStatus();
+    entry += stays ? 0 : 1;
     attempt.dropped.push_back(static_cast<std::int64_t>(status.dropped_cost()));
     const auto held = static_cast<std::int64_t>(status.held());
     attempt.held.push_back(held);
@@ -210,6 +210,9 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
     if (!limit.in_store || held == limit.units || by_another || !Remembers()) continue;
     Break(fmt::format("{}: a settlement found {} units held instead of {}", limit.counters.front(),
                       held, limit.units));
+  }
+  if (response.limits_size() != entry) {
+    Break("a settlement has another number of limits than the store decided");
   }
 }
 
@@ -274,7 +277,7 @@ bool Leases::IsApplied(const Attempt& attempt) const {
 
 // How settling changed what a counter holds. Units of fallback count toward the maximum that it may
 // hold, not toward the minimum. But if some have left a bucket before it was charged, they are
-// given back as if they had been charged.
+// given back as if they had been charged. If it is unknown whether they were charged, they stay.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};
@@ -299,7 +302,9 @@ Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const bool may_have_left =
       !counts && !lease.IsInStore() && context_.ledger.Refills(limit.counters);
   if (!counts) range.least = may_have_left ? std::min<std::int64_t>(range.least, 0) : 0;
-  if (!limit.is_known()) range.most = std::max<std::int64_t>(range.most, 0);
+  const bool may_stay =
+      !lease.IsInStore() && context_.fleet.MayHaveUnknownCharges(lease.taken.server);
+  if (!limit.is_known() || may_stay) range.most = std::max<std::int64_t>(range.most, 0);
   return range;
 }
 

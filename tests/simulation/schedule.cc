@@ -237,6 +237,7 @@ void Schedule::Send(Call& call, bool may_lack_patience) {
     for (const Question& question : call.questions) *batch.add_checks() = question.request;
     request = batch.SerializeAsString();
   }
+  answers_.OnSent(call);
   Caller* const caller = call.caller;
   const int number = caller->Call(
       call.is_batch ? "CheckLimits" : "CheckLimit", request, timeout,

@@ -183,8 +183,9 @@ bool Script::Decider::Write(const Draft& draft) {
   const Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
   const auto stored = counters_.by_key.find(draft.name);
   const bool fresh = stored == counters_.by_key.end();
+  const bool is_of_this_call = !fresh && stored->second.expires == Time::max();
   const bool prolongs = !fresh && call_.planted != Planted::kKeysExpireEarly &&
-                        matters_until > stored->second.expires - seconds(1);
+                        (is_of_this_call || matters_until > stored->second.expires - seconds(1));
   if (!draft.changed && !prolongs) return false;
   const Time expires = fresh ? Time::max() : stored->second.expires;  // until SetExpiries
   counters_.by_key.insert_or_assign(draft.name, Counter{*draft.limit, draft.state, expires});

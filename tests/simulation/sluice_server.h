@@ -63,6 +63,8 @@ class SluiceServer {
 
   // Whether it had to give up an attempt to learn the outcome of a call, or to undo one.
   bool IsInDoubt();
+  // Whether it may not know whether the store has run a charge.
+  bool HasUnknownCharges() const { return limiter_.metrics().units_unknown.Value() > 0; }
 
  private:
   static constexpr std::size_t kMaxCalls = 10'000;
@@ -97,6 +99,7 @@ class SluiceServer {
     void OnUndoEnded(const StoreCheck& undo) override {
       if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoEnded(undo);
     }
+    void OnSettled(const StoreCheck& settlement) override { fallback_.OnSettled(settlement); }
 
    private:
     Fallback& fallback_;

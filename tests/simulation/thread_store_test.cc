@@ -153,8 +153,9 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
   std::int64_t grants_undone_ = 0;                            // units
   std::vector<std::string> undos_started_;
-  std::vector<std::size_t> lost_;   // parts
-  std::vector<std::size_t> found_;  // parts
+  std::vector<std::pair<LeaseId, Settled>> settled_;  // by Store::Settle
+  std::vector<std::size_t> lost_;                     // parts
+  std::vector<std::size_t> found_;                    // parts
 
  private:
   void OnPartLost(std::size_t part) override { lost_.push_back(part); }
@@ -168,6 +169,9 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
       undone_.emplace_back(it.key, it.verdict.remaining);
       grants_undone_ += it.grant.units;
     }
+  }
+  void OnSettled(const StoreCheck& settlement) override {
+    settled_.emplace_back(settlement.lease->id, settlement.settled);
   }
 };
 
@@ -576,6 +580,55 @@ TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   EXPECT_EQ(store_->queued_settles(), 0u);
 }
 
+// The caller repeats it, because it does not trust the answer that it is queued.
+TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsAway_IsQueuedOnce_TheFirstCounts) {
+  const std::string key = KeyAt(0);
+  RecordingCheck& taken = Make({key});
+  taken.counters[0].units = 5;
+  taken.leases_units = true;
+  taken.lease = {.id = {1}, .ttl = std::chrono::minutes(1)};
+  loop_.Run([&] { store_->Submit(taken); });
+  RunFor(milliseconds(5));
+  ASSERT_TRUE(taken.admitted);
+  redis_[0]->Kill();
+  for (const std::int64_t used : {2, 0, 5}) {
+    for (std::uint8_t lease = 1; lease <= 2; ++lease) {
+      RecordingCheck& settlement = Make({key});
+      settlement.counters[0].units = used;
+      settlement.demand.mode = Mode::kSettle;
+      settlement.leases_units = true;
+      settlement.lease = {.id = {lease}, .ttl = std::chrono::minutes(1)};
+      loop_.Run([&] { EXPECT_TRUE(store_->Settle(settlement)); });
+      RunFor(milliseconds(50));
+    }
+  }
+  EXPECT_EQ(store_->queued_settles(), 2u);
+  EXPECT_TRUE(settled_.empty());
+  redis_[0]->Start();
+  RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(store_->queued_settles(), 0u);
+  EXPECT_EQ(Used(0, key), 2);
+  const std::vector<std::pair<LeaseId, Settled>> settled = {{LeaseId{1}, Settled::kSettled},
+                                                            {LeaseId{2}, Settled::kNotFound}};
+  EXPECT_EQ(settled_, settled);
+}
+
+TEST_F(ThreadStoreTest, LateTakeIsSettledWithNothing_IsNoSettlementOfACaller) {
+  const std::string key = KeyAt(0);
+  RecordingCheck& taken = Make({key});
+  taken.leases_units = true;
+  taken.lease = {.id = {1}, .ttl = std::chrono::minutes(1)};
+  redis_[0]->Hang();
+  loop_.Run([&] { store_->Submit(taken); });
+  RunFor(milliseconds(15));
+  ASSERT_EQ(taken.failure(), StoreFailure::kTimeout);
+  redis_[0]->Resume();
+  RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(Used(0, key), 0);
+  ASSERT_EQ(undone_.size(), 1u);
+  EXPECT_TRUE(settled_.empty());
+}
+
 // A call with the lease's record declares its keys, so others of the slot can be in it.
 TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   const std::string key = KeyAt(0);
@@ -593,6 +646,34 @@ TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   for (const RecordingCheck* const check : checks) {
     EXPECT_TRUE(check->admitted);
     EXPECT_EQ(check->decided_at, checks.front()->decided_at) << "in one call";
+  }
+}
+
+// A batch, and a check behind it.
+TEST_F(ThreadStoreTest, InOrderChecksOfTwoSlots_TakeOneCallEach_InOrder) {
+  const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
+  RunFor(milliseconds(100));
+  const std::int64_t calls = redis_[0]->calls();
+  std::vector<RecordingCheck*> checks;
+  for (std::uint8_t i = 0; i < 60; ++i) {
+    RecordingCheck& check = *checks.emplace_back(&Make({keys[i % 2]}));
+    check.in_order = check.leases_units = true;
+    check.lease = {.id = {i}, .ttl = kTimeout};
+  }
+  RecordingCheck& last = Make({KeyAt(0, 2)});
+  last.leases_units = true;
+  last.lease = {.id = {100}, .ttl = kTimeout};
+  loop_.Run([&] {
+    for (RecordingCheck* const check : checks) store_->Submit(*check);
+    store_->Submit(last);
+  });
+  RunFor(milliseconds(5));
+  EXPECT_EQ(redis_[0]->calls() - calls, 3);
+  EXPECT_TRUE(last.admitted);
+  int places[] = {-1, -1};
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    EXPECT_EQ(checks[i]->admitted, i < 20) << i;
+    EXPECT_GT(checks[i]->place, std::exchange(places[i % 2], checks[i]->place)) << i;
   }
 }
 

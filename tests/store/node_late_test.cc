@@ -63,6 +63,7 @@ class NodeLate : public NodeTest, private StoreListener {
   void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
   void OnUndoStarted(const StoreCheck&) override { ++undos_started_; }
   void OnUndoEnded(const StoreCheck& undo) override { undone_.push_back(Remaining(undo)); }
+  void OnSettled(const StoreCheck&) override {}
 };
 
 // Nobody holds it.

@@ -592,6 +592,7 @@ class LossRecorder final : public StoreListener {
   void OnLateAnswer(const StoreCheck&) override {}
   void OnUndoStarted(const StoreCheck&) override {}
   void OnUndoEnded(const StoreCheck&) override {}
+  void OnSettled(const StoreCheck&) override {}
 
   mutable Mutex mutex_;
   std::set<std::size_t> parts_ SLUICE_GUARDED_BY(mutex_);

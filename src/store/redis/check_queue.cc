@@ -99,6 +99,12 @@ CheckQueue::Entry CheckQueue::TakeFront() {
   return front;
 }
 
+CheckQueue::Entry CheckQueue::Take(std::size_t index) {
+  Entry& entry = entries_[head_ + index];
+  --live_entries_;
+  return {.checks = std::exchange(entry.checks, {}), .number = entry.number, .after = entry.after};
+}
+
 void CheckQueue::DropEmptyEntries() {
   while (head_ < entries_.size() && entries_[head_].checks.empty()) ++head_;
   // Amortized: the entries moved are no more than those removed.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,6 +38,14 @@ class CheckQueue {
   // The oldest entry. REQUIRES: !empty()
   const Entry& front() const { return entries_[head_]; }
   Entry TakeFront();
+
+  // The first entries, oldest first; some may be empty.
+  std::span<const Entry> First(std::size_t most) const {
+    return std::span(entries_).subspan(head_, std::min(most, entries_.size() - head_));
+  }
+  // Removes one of First().
+  // REQUIRES: it is neither empty nor the oldest
+  Entry Take(std::size_t index);
 
   // Removes and returns the checks for which `takes` returns true; it is called in order.
   PendingChecks RemoveIf(const std::function<bool(const PendingCheck&)>& takes);
@@ -72,7 +81,7 @@ class CheckQueue {
   std::size_t head_ = 0;
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
-  // Numbers of entries, by hash. Numbers of removed entries are stale, and lower than all others.
+  // Numbers of entries, by hash. Numbers of removed entries are stale.
   // On a hash collision, a check that could have joined an entry gets a separate one.
   std::array<std::uint64_t, kSlots> latest_{};    // by identity: the entry to join
   std::array<std::uint64_t, kSlots> in_order_{};  // by key: the latest entry with an in-order check

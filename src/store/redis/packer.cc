@@ -15,6 +15,17 @@ std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
   return SlotOf(entry.front().check->counters.front().key);
 }
 
+bool UsesSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
+  const auto& counters = entry.front().check->counters;
+  return std::any_of(counters.begin(), counters.end(),
+                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
+}
+
+// The entries of a pack are in order.
+bool Has(const Pack& pack, std::uint64_t number) {
+  return std::ranges::binary_search(pack.entries, number, {}, &CheckQueue::Entry::number);
+}
+
 bool IsOfSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
   const auto& counters = entry.front().check->counters;
   return std::all_of(counters.begin(), counters.end(),
@@ -55,9 +66,22 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (std::max(entry.front().routing, pack.routing) > Routing::kWithItsSlot) return false;
   if (entry.front().routing > pack.routing) return false;
   if (pack.is_of_one_slot() && !IsOfSlot(entry, pack.slot)) return false;
-  const bool joins_what_it_follows = entry.after >= pack.entries.front().number;
   return call_.HasRoomFor(*entry.front().check) &&
-         (joins_what_it_follows || !in_flight_.MayHave(entry.after));
+         (Has(pack, entry.after) || !in_flight_.MayHave(entry.after));
+}
+
+// Checks of other slots share no counter with those of the pack, so they may be overtaken. Checks
+// of the slot may not.
+void Packer::AppendFollowers(Pack& pack) {
+  const auto entries = queue_.First(ScriptCall::kMaxEntries);
+  const std::uint64_t first = pack.entries.front().number;
+  const bool any = std::any_of(entries.begin(), entries.end(),
+                               [first](const CheckQueue::Entry& it) { return it.after >= first; });
+  for (std::size_t i = 0; any && i < entries.size(); ++i) {
+    if (entries[i].checks.empty() || !UsesSlot(entries[i], pack.slot)) continue;
+    if (!MayJoin(entries[i], pack)) return;
+    Append(queue_.Take(i), pack);
+  }
 }
 
 std::unique_ptr<Pack> Packer::TakeNext() {
@@ -71,6 +95,7 @@ std::unique_ptr<Pack> Packer::TakeNext() {
   if (pack->is_of_one_slot()) pack->slot = SlotOfFront(queue_.front());
   call_.Clear();
   while (!queue_.empty() && MayJoin(queue_.front(), *pack)) Append(queue_.TakeFront(), *pack);
+  if (pack->routing == Routing::kWithItsSlot) AppendFollowers(*pack);
   if (apart_ > 0) --apart_;
   Encode(*pack);
   return pack;

@@ -9,6 +9,10 @@
 // A few plain checks are sent in a call each, all at once: the script decides a lone plain check
 // in a short way.
 //
+// In-order checks wait for those that they follow. A pack of one slot of a cluster therefore also
+// takes the checks of its slot that are behind checks of other slots: otherwise a batch of checks
+// of two slots would take one round trip for each of them, and all that is behind the batch, too.
+//
 // Loop thread only.
 #pragma once
 
@@ -58,6 +62,7 @@ class Packer {
   bool MaySendApart() const;
   bool MaySendFront() const;
   bool MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const;
+  void AppendFollowers(Pack& pack);
   void Append(CheckQueue::Entry entry, Pack& pack);
   void Encode(Pack& pack);
 

@@ -62,10 +62,12 @@ class Settler::LeaseSettlement final : public OwnedCheck,
                                        public std::enable_shared_from_this<LeaseSettlement> {
  public:
   LeaseSettlement(Settler& settler, const StoreCheck& check)
-      : OwnedCheck(check), settler_(settler) {
-    if (demand.mode != Mode::kSettle) GiveBackAll();
+      : OwnedCheck(check), is_asked(demand.mode == Mode::kSettle), settler_(settler) {
+    if (!is_asked) GiveBackAll();
     ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
+
+  const bool is_asked;  // otherwise it settles a late take, or a piece of one
 
   // From this time on, the store has no record of it.
   SteadyTime ends() const { return ends_; }
@@ -164,12 +166,15 @@ void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
 }
 
 bool Settler::Settle(const StoreCheck& check) {
+  const bool is_asked = check.demand.mode == Mode::kSettle;
+  if (is_asked && !stopped_ && asked_.contains(check.lease->id)) return true;
   const std::size_t counters = check.counters.size();
   if (stopped_ || settles_ >= kMaxSettles || settled_counters_ + counters > kMaxSettledCounters) {
     lost_settles_.Increment();
     return false;
   }
   ++settles_;
+  if (is_asked) asked_.insert(check.lease->id);
   settled_counters_ += counters;
   ShowQueued();
   auto settlement = std::make_shared<LeaseSettlement>(*this, check);
@@ -197,6 +202,10 @@ void Settler::OnSettled(LeaseSettlement& settlement) {
   if (may_repeat) return SendLater(settlement.shared_from_this());
   if (fails && !stopped_) lost_settles_.Increment();
   --settles_;
+  if (settlement.is_asked) {
+    asked_.erase(settlement.lease->id);
+    if (!fails && listener_ != nullptr) listener_->OnSettled(settlement);
+  }
   settled_counters_ -= settlement.counters.size();
   ShowQueued();
   if (listener_ != nullptr) listener_->OnUndoEnded(settlement);

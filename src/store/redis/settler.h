@@ -27,6 +27,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 
 #include "metrics/metrics_registry.h"
 #include "net/loop.h"
@@ -52,7 +53,8 @@ class Settler {
   void Undo(const StoreCheck& check);
   void Undo(const StoreCheck& check, const CounterCheck& counter);
 
-  // See Store::Settle.
+  // See Store::Settle. If a settlement of the lease waits already, this one is dropped, because the
+  // first counts.
   bool Settle(const StoreCheck& settle);
   // Settlements that Redis has not answered yet.
   std::size_t queued_settles() const { return settles_; }
@@ -97,6 +99,7 @@ class Settler {
   net::Timer retry_timer_;
   bool stopped_ = false;
   std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
+  std::set<LeaseId> asked_;  // those that the owner of the store settles
   std::size_t settled_counters_ = 0;
   std::size_t on_their_way_ = 0;
   std::deque<std::shared_ptr<StoreCheck>> deferred_;
