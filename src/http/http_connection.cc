@@ -64,12 +64,11 @@ void HttpConnection::Discard(std::size_t bytes) {
 
 // Processes buffered requests until the unsent output reaches its limit.
 void HttpConnection::ReadRequests() {
-  while (!input_.empty() && unsent() < kMaxOutput && ReadRequest()) {
-  }
+  while (!input_.empty() && unsent() < kMaxOutput && ReadRequest()) continue;
   if (state_ == State::kAnswering || state_ == State::kEnding) return;
-  const bool held_back = !input_.empty() && unsent() >= kMaxOutput;
-  transport_->SetReading(!held_back);
-  if (input_ended_ && !held_back) BeginEnding();
+  const bool reads = input_.empty() || unsent() < kMaxOutput;
+  transport_->SetReading(reads);
+  if (input_ended_ && reads) BeginEnding();
 }
 
 // Returns whether the next request can be read at once.
@@ -211,14 +210,11 @@ void HttpConnection::CountBuffered(std::size_t in_flight) {
 
 net::Occupant HttpConnection::AsOccupant() const {
   using Standing = net::Occupant::State;
-  Standing standing = Standing::kBusy;
-  if (transport_->unsent() > 0) {
+  const bool awaits_client = state_ == State::kReading || state_ == State::kEnding;
+  Standing standing = Standing::kBusy;  // also if output is sent at the end of this iteration
+  if (transport_->unsent() > 0 || (unsent() == 0 && awaits_client)) {
     standing = Standing::kStuck;
-  } else if (unsent() > 0) {
-    standing = Standing::kBusy;  // about to be sent, at the end of this iteration
-  } else if (state_ == State::kReading || state_ == State::kEnding) {
-    standing = Standing::kStuck;
-  } else if (state_ == State::kIdle) {
+  } else if (unsent() == 0 && state_ == State::kIdle) {
     standing = used_ ? Standing::kIdle : Standing::kUnused;
   }
   return {.state = standing, .since = since_, .network = transport_->peer().network};
@@ -230,8 +226,7 @@ void HttpConnection::Drain() {
 }
 
 void HttpConnection::StartIdleTimer() {
-  const HttpOptions& options = shared_.options();
-  StartTimer(draining_ ? options.last_idle_time : options.idle_time);
+  StartTimer(draining_ ? shared_.options().last_idle_time : shared_.options().idle_time);
 }
 
 void HttpConnection::OnClosed(Closure closure, std::string_view) {

@@ -9,13 +9,6 @@
 #include "store/owned_check.h"
 
 namespace sluice::redis {
-namespace {
-
-bool HasNotRun(StoreFailure failure) {
-  return failure == StoreFailure::kUnreachable || failure == StoreFailure::kUnsent;
-}
-
-}  // namespace
 
 // The copy of a check that was sent and has failed.
 class Settler::LateCheck final : public OwnedCheck, public LateReply {
@@ -128,10 +121,7 @@ void Settler::OnLateReply(const LateCheck& late, bool undo) {
 // store is repeated until its outcome is known, so its holder keeps the lease, too.
 void Settler::ReleaseSlots(const StoreCheck& check) {
   if (!check.lease || check.demand.mode != Mode::kConsume) return;
-  if (check.leases_units) {
-    Settle(check);
-    return;
-  }
+  if (check.leases_units) return void(Settle(check));
   for (const CounterCheck& counter : check.counters) {
     if (TakesLeases(*counter.limit) && (counter.charged || counter.failure)) Undo(check, counter);
   }
@@ -187,7 +177,9 @@ void Settler::OnSettled(Settlement& settlement) {
   --on_their_way_;
   const CounterCheck& counter = settlement.counters.front();
   const bool fails = counter.failure.has_value();
-  const bool may_repeat = fails && (TakesLeases(*counter.limit) || HasNotRun(*counter.failure));
+  const bool has_not_run =
+      counter.failure == StoreFailure::kUnreachable || counter.failure == StoreFailure::kUnsent;
+  const bool may_repeat = fails && (TakesLeases(*counter.limit) || has_not_run);
   const bool has_room = !stopped_ && deferred_.size() < kMaxDeferred + settles_;
   if (may_repeat && has_room) return SendLater(settlement.shared_from_this());
   if (fails || counter.verdict.dropped > 0) lost_undos_.Increment();
