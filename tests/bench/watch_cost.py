@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""Measures what `sluice top` costs a server: the server's CPU per check with and without it, under an
-even load, in interleaved pairs of rounds. CPU per check tolerates other programs on the machine better
-than throughput does.
+"""Measures what `sluice top` costs a server: the time per check, and the server's CPU per check, with and
+without it, in interleaved pairs of rounds.
 
 Usage: tests/bench/watch_cost.py [BUILD] [--pairs N] [--seconds N] [--redis] [--uniform]
 
@@ -49,14 +48,15 @@ def cpu_seconds(process):
 
 
 def microseconds_per_check(tool, server, address, options):
+    """Of time, and of the server's CPU."""
     before = cpu_seconds(server)
     answer = subprocess.run(
         [tool, "bench", "shop", "--addr", address, "--keys", str(KEYS), "--in-flight", "64",
          "--distribution", "uniform" if options.uniform else "zipf",
          "--duration", f"{options.seconds}s"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
-    checks = int(answer.split()[1])  # "checks   963135 in 10.00 s"
-    return 1e6 * (cpu_seconds(server) - before) / checks
+    words = answer.split()  # "checks   963135 in 10.00 s"
+    return [1e6 * it / int(words[1]) for it in (float(words[3]), cpu_seconds(server) - before)]
 
 
 def main():
@@ -90,11 +90,12 @@ def main():
                     if watched:
                         watch.enter_context(started(tool, "top", "--addr", address, ready="1 server"))
                     costs[watched] = microseconds_per_check(tool, server, address, options)
-            ratios.append(costs[True] / costs[False] - 1)
-            print(f"{costs[False]:6.2f} us a check, watched {costs[True]:6.2f}: {100 * ratios[-1]:+.1f} %",
-                  flush=True)
-        low, middle, high = (100 * it for it in statistics.quantiles(ratios, n=4))
-    print(f"median {middle:+.1f} %, half of the pairs within {low:+.1f} to {high:+.1f} %")
+            ratios.append([watched / alone - 1 for alone, watched in zip(costs[False], costs[True])])
+            print(", ".join(f"{what} {alone:.2f} us a check, watched {watched:.2f}" for what, alone, watched
+                            in zip(("time", "CPU"), costs[False], costs[True])), flush=True)
+    for what, each in zip(("time", "CPU of the server"), zip(*ratios)):
+        low, middle, high = (100 * it for it in statistics.quantiles(each, n=4))
+        print(f"{what}: median {middle:+.1f} %, half of the pairs within {low:+.1f} to {high:+.1f} %")
 
 
 if __name__ == "__main__":
