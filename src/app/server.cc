@@ -213,10 +213,8 @@ void Server::JoinFleet(const Settings& settings) {
   });
   charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ChargeStore(); });
   grant_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReturnGrants(); });
-  io_->RunOn(0, [this](net::Loop&) {
-    ChargeStore();
-    ReturnGrants();
-  });
+  limiter_.grants().SetOnUse([this] { io_->loop(0).Post([this] { ReturnGrants(); }); });
+  io_->RunOn(0, [this](net::Loop&) { ChargeStore(); });
 }
 
 // On io-0.
@@ -227,8 +225,10 @@ void Server::ChargeStore() {
 
 // On io-0.
 void Server::ReturnGrants() {
-  limiter_.grants().ReturnDue();
-  grant_timer_->Start(io_->loop(0).now() + GrantTable::kReturnEvery);
+  if (!grant_timer_) return;
+  GrantTable& grants = limiter_.grants();
+  grants.ReturnDue();
+  if (grants.in_use()) grant_timer_->Start(io_->loop(0).now() + GrantTable::kReturnEvery);
 }
 
 // A server that does not know its share would admit nothing while Redis is unavailable.

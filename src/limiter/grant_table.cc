@@ -155,6 +155,7 @@ void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
     const bool has_room = shard.entries.size() < kMaxEntries / kShards;
     if (!asks || !counts_.IsOften(counter.key, life, now) || !has_room) return;
     found = shard.entries.emplace(counter.key, HeldGrant(*counter.limit)).first;
+    if (entries_.fetch_add(1) == 0 && on_use_) on_use_();
   }
   HeldGrant& held = found->second;
   if (held.holds()) counter.returned = TakeOut(held, now);
@@ -246,6 +247,7 @@ void GrantTable::ReturnDue(Shard& shard, BootTime now) {
       }
       if (held.forgotten() <= now) {
         shard.entries.erase(next);
+        --entries_;
       } else {
         NoteDue(shard, held);
       }

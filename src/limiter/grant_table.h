@@ -18,9 +18,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,7 +39,7 @@ namespace sluice {
 class GrantTable {
  public:
   static constexpr std::size_t kMaxEntries = 65'536;
-  // The interval at which ReturnDue must be called.
+  // The interval at which ReturnDue must be called while the table is in use.
   static constexpr std::chrono::milliseconds kReturnEvery{5};
 
   // All must outlive this.
@@ -57,8 +59,12 @@ class GrantTable {
   // The store has answered `check`, or failed. On an io thread.
   void Learn(StoreCheck& check);
 
-  // Returns grants that end soon. On one io thread.
+  // Returns grants that end soon. On one io thread. `in_use`: whether a counter has an entry.
   void ReturnDue();
+  bool in_use() const { return entries_ > 0; }
+
+  // `begins` is called when the table comes into use, on any io thread. Set before the first check.
+  void SetOnUse(std::function<void()> begins) { on_use_ = std::move(begins); }
 
   // The rules have changed: the next ReturnDue returns all grants.
   void EndAll();
@@ -98,6 +104,8 @@ class GrantTable {
   Counter& granted_;
   Counter& returned_;
   Counter& ended_;
+  std::function<void()> on_use_;
+  std::atomic<std::int64_t> entries_{0};
   std::atomic<std::int64_t> held_{0};  // entries that hold something
   std::atomic<std::uint64_t> era_{1};  // grants of an earlier one are not used
   std::atomic<bool> closed_{false};

@@ -248,6 +248,16 @@ TEST_F(GrantTableTest, InOrderCheckAfterOneInTheStore_GoesToTheStore) {
   for (StoreCheck* const check : store_.held) check->OnDecided();
 }
 
+TEST_F(GrantTableTest, TableIsInUse_OnlyFromTheFirstGrantOn) {
+  int begun = 0;
+  shop_.grants().SetOnUse([&] { ++begun; });
+  Consume();
+  EXPECT_FALSE(shop_.grants().in_use());
+  ConsumeUntilGranted();
+  EXPECT_TRUE(shop_.grants().in_use());
+  EXPECT_EQ(begun, 1);
+}
+
 TEST_F(GrantTableTest, IdleCounter_IsNotPrefetched) {
   FixedWindow brief = kLimit;
   brief.prefetch = kMinPrefetch;

@@ -7,7 +7,7 @@ import time
 
 from loads import Load
 from processes import start
-from sample import Sample
+from sample import GRANTED, Sample
 from stage import FEW_CALLS, HOT_KEY, LOADS, LONE_CALLS, ONE_CALLER, UNARY, ZIPF
 
 COUNTERS = 1_000_000
@@ -37,7 +37,7 @@ def embedded_asked(load):
 
 
 def prefetching(load, *flags):
-    return asked(dataclasses.replace(load, domain="prefetch"), *flags)
+    return asked(dataclasses.replace(load, domain="prefetch", expected=GRANTED), *flags)
 
 
 def other_asked(load):

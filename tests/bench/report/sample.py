@@ -58,5 +58,7 @@ class Expected:
 
 # Each check is charged by Redis.
 ADMITTED = Expected("allowed", frozenset({"STORE"}))
+# Or decided by units that the server had taken from there.
+GRANTED = Expected("allowed", frozenset({"STORE", "GRANT"}))
 # Each check is denied. A server with a cached denial still calls the store now and then.
 DENIED = Expected("denied", frozenset({"STORE", "DENY_CACHE"}))
