@@ -211,15 +211,18 @@ void Server::JoinFleet(const Settings& settings) {
     if (counts) fallback_->SetShare(Share::OfServer(view.servers, view.rank));
     share_known_ = true;
   });
-  charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ChargeStore(); });
+  charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] {
+    fallback_->Reconcile();
+    ChargeLater();
+  });
   grant_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReturnGrants(); });
   limiter_.grants().SetOnUse([this] { io_->loop(0).Post([this] { ReturnGrants(); }); });
-  io_->RunOn(0, [this](net::Loop&) { ChargeStore(); });
+  fallback_->SetOnPending([this] { io_->loop(0).Post([this] { ChargeLater(); }); });
 }
 
 // On io-0.
-void Server::ChargeStore() {
-  fallback_->Reconcile();
+void Server::ChargeLater() {
+  if (!charge_timer_ || charge_timer_->active() || !fallback_->HasPending()) return;
   charge_timer_->Start(io_->loop(0).now() + Fallback::kReconcileEvery);
 }
 

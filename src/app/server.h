@@ -65,7 +65,7 @@ class Server {
 
   void RegisterProcessMetrics();
   void JoinFleet(const Settings& settings);
-  void ChargeStore();
+  void ChargeLater();
   void ReturnGrants();
   bool Ready(bool needs_redis) const;
   // The steps of Start, in this order.

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -42,7 +43,7 @@ namespace sluice {
 
 class Fallback final : public StoreListener {
  public:
-  // The interval at which Reconcile must be called.
+  // The interval at which Reconcile must be called while HasPending().
   static constexpr std::chrono::milliseconds kReconcileEvery{10};
 
   // `own_clock` must outlive this.
@@ -104,6 +105,9 @@ class Fallback final : public StoreListener {
   // each, until the store accepts it. Neither waits for the other, because a part of the store may
   // stay lost. One io thread only.
   void Reconcile();
+  bool HasPending() { return reconciling_ || charges.size() > 0 || leases.HasChanges(); }
+  // `run` is called when something is pending, by any thread. Set before the first check.
+  void SetOnPending(const std::function<void()>& run) { charges.on_first = leases.on_first = run; }
 
   // The counter was reset.
   void Forget(std::string_view key);
@@ -126,7 +130,6 @@ class Fallback final : public StoreListener {
   class Settlement;
 
   bool AllPartsAreWell() const { return not_well_.load(std::memory_order_relaxed) == 0; }
-  bool HasPending() { return reconciling_.load() || charges.size() > 0 || leases.HasChanges(); }
   void Enter(Part& part, PartState state) SLUICE_REQUIRES(mutex_);
   void FailPart(std::size_t part, bool lost) SLUICE_EXCLUDES(mutex_);
 

@@ -32,7 +32,7 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
   if (found == shard.entries.end()) {
     if (shard.entries.size() >= kMaxCounters / kShards) return std::nullopt;
     found = shard.entries.emplace(subject.key, WithoutUnits(subject, subject.limit, now)).first;
-    size_.fetch_add(1, std::memory_order_relaxed);
+    if (size_.fetch_add(1) == 0 && on_first) on_first();
     found->second.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   Charge& charge = found->second;

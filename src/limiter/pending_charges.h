@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,7 +72,10 @@ class PendingCharges {
   // The counter was reset.
   void Forget(std::string_view key);
 
-  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // Called when Add finds no other sum. Set before the first one.
+  std::function<void()> on_first;
+
+  std::size_t size() const { return size_.load(); }
 
  private:
   static constexpr std::size_t kShards = 64;

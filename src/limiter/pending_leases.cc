@@ -15,6 +15,7 @@ SteadyTime ForgottenAt(const PendingLeases::Change& lease) {
 
 void PendingLeases::Granted(Change lease) {
   const MutexLock lock(mutex_);
+  if (entries_.size() >= kMaxLeases) EraseExpired(SteadyNow());
   if (entries_.size() >= kMaxLeases) return;
   Add(std::move(lease), /*reported=*/false);
 }
@@ -150,6 +151,7 @@ void PendingLeases::Add(Change lease, bool reported) {
 
 void PendingLeases::Queue(Entry& entry) {
   if (entry.place != 0) return;
+  if (queue_.empty() && on_first) on_first();
   entry.place = next_place_++;
   queue_.emplace(entry.place, entry.lease.id);
 }

@@ -72,6 +72,9 @@ class PendingLeases {
   // The counter was reset: nothing of it is held.
   void Forget(std::string_view key);
 
+  // Called when a change is pending and no other is. Set before the first one.
+  std::function<void()> on_first;
+
   bool HasChanges() SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return !queue_.empty();

@@ -1,6 +1,7 @@
 """The environment of faults of a cluster."""
 
 import contextlib
+import re
 import subprocess
 
 import running
@@ -49,6 +50,11 @@ class Cluster(Stand):
         return frozenset((first, last, master[1])
                          for first, last, master, *_ in ask(port, "CLUSTER", "SLOTS"))
 
+    @staticmethod
+    def epoch(port):
+        """How new a node's claim to its slots is, according to itself."""
+        return int(re.search(r"cluster_my_epoch:(\d+)", ask(port, "CLUSTER", "INFO"))[1])
+
     def kill_master(self):
         number = self.masters()[0]
         self.processes[number].kill()
@@ -79,6 +85,14 @@ class Cluster(Stand):
             given("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
             while keys := given("CLUSTER", "GETKEYSINSLOT", slot, 10):
                 given("MIGRATE", "127.0.0.1", self.ports[target], "", 0, 5000, "KEYS", *keys)
+
+            # Nodes believe the claim of the greatest epoch. With a smaller one, the new owner would
+            # be told that the old one has the slot, and delete the keys.
+            def is_greater():
+                taken("CLUSTER", "BUMPEPOCH")
+                return self.epoch(self.ports[source]) < self.epoch(self.ports[target])
+
+            running.wait_until(is_greater, PATIENCE, "the new owner's epoch is greater")
             taken("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
             # A node that has given its last slot away rejects the command: it has become a replica.
             with contextlib.suppress(RedisError):

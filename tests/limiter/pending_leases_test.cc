@@ -13,7 +13,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 
-constexpr SteadyTime kNow{hours(1)};
+const SteadyTime kNow = SteadyNow();
 const std::vector<PendingLeases::Held> kSlots{{.key = "sluice:{d/r/}:concurrency", .count = 1}};
 
 LeaseId IdOf(std::uint64_t number) {
@@ -125,6 +125,32 @@ TEST(PendingLeases, TooManyLeases_AreNotReportedUntilOthersEnd) {
   EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty()) << "they expire";
   leases.Granted({.id = IdOf(0), .held = kSlots, .expires = kNow + seconds(20)});
   EXPECT_EQ(leases.Take(10, kNow + seconds(9)).size(), 1u);
+}
+
+// A server need not look for changes while there are none.
+TEST(PendingLeases, FirstChange_IsAnnounced) {
+  PendingLeases leases;
+  int announced = 0;
+  leases.on_first = [&] { ++announced; };
+  leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
+  leases.Granted({.id = IdOf(2), .held = kSlots, .expires = kNow + seconds(9)});
+  EXPECT_EQ(announced, 1);
+  EXPECT_EQ(leases.Take(10, kNow).size(), 2U);
+  EXPECT_FALSE(leases.HasChanges());
+  leases.Renewed(IdOf(1), kNow + seconds(20));
+  EXPECT_EQ(announced, 2);
+}
+
+// No one calls Take between two outages.
+TEST(PendingLeases, ExpiredLeases_MakeRoom) {
+  PendingLeases leases;
+  for (std::size_t i = 0; i < PendingLeases::kMaxLeases; ++i) {
+    leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow});
+  }
+  static_cast<void>(leases.Take(PendingLeases::kMaxLeases, kNow - seconds(1)));
+  leases.Granted(
+      {.id = IdOf(PendingLeases::kMaxLeases), .held = kSlots, .expires = kNow + seconds(9)});
+  EXPECT_TRUE(leases.Released(IdOf(PendingLeases::kMaxLeases)));
 }
 
 }  // namespace

@@ -19,14 +19,18 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
       service_(limiter_),
       shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
               {}),
-      charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }),
-      grant_timer_(loop_.timers(), [this] { ReturnGrantsLater(); }) {
+      charge_timer_(loop_.timers(),
+                    [this] {
+                      fallback_.Reconcile();
+                      ChargeLater();
+                    }),
+      grant_timer_(loop_.timers(), [this] { ReturnGrants(); }) {
   limiter_.SetRules(options.rules);
   loop_.Run([&] {
     StartStore(options.redis);
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_);
-    ChargeBackLater();
-    ReturnGrantsLater();
+    fallback_.SetOnPending([this] { loop_.Post([this] { ChargeLater(); }); });
+    limiter_.grants().SetOnUse([this] { loop_.Post([this] { ReturnGrants(); }); });
   });
 }
 
@@ -99,14 +103,15 @@ rpc::Methods SluiceServer::MethodsOf(RateLimiterService& service) {
   return methods;
 }
 
-void SluiceServer::ChargeBackLater() {
-  fallback_.Reconcile();
+void SluiceServer::ChargeLater() {
+  if (stopped_ || charge_timer_.active() || !fallback_.HasPending()) return;
   charge_timer_.Start(loop_.now() + Fallback::kReconcileEvery);
 }
 
-void SluiceServer::ReturnGrantsLater() {
+void SluiceServer::ReturnGrants() {
+  if (stopped_) return;
   limiter_.grants().ReturnDue();
-  grant_timer_.Start(loop_.now() + GrantTable::kReturnEvery);
+  if (limiter_.grants().in_use()) grant_timer_.Start(loop_.now() + GrantTable::kReturnEvery);
 }
 
 void SluiceServer::Accept(std::shared_ptr<Link> link) {

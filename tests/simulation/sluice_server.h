@@ -109,8 +109,8 @@ class SluiceServer {
   static rpc::Methods MethodsOf(RateLimiterService& service);
   void StartStore(const RedisUrl& redis);
   void AskForLayout();
-  void ChargeBackLater();
-  void ReturnGrantsLater();
+  void ChargeLater();
+  void ReturnGrants();
 
   MetricsRegistry metrics_;
   const WorldClock clock_;

@@ -2,6 +2,7 @@
 // an io thread of the test program.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <initializer_list>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "base/random.h"
 #include "net/io_threads.h"
 #include "store/store.h"
+#include "tests/support/require.h"
 
 namespace sluice::test {
 
@@ -27,6 +29,8 @@ inline net::IoThreads& Io() {
   static Running running;
   return running.threads;
 }
+
+constexpr std::chrono::minutes kPatience{1};  // longer than any check may take
 
 struct CounterSpec {
   std::string key;
@@ -75,7 +79,8 @@ class BlockingCheck final : public StoreCheck {
 
   BlockingCheck& Wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return decided_; });
+    Require(changed_.wait_for(lock, kPatience, [this] { return decided_; }),
+            "a check is not answered");
     return *this;
   }
 
@@ -108,7 +113,8 @@ class BlockingReset final : public StoreReset {
 
   std::optional<StoreFailure> Wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
+    Require(changed_.wait_for(lock, kPatience, [this] { return done_; }),
+            "a reset is not answered");
     return failure;
   }
 

@@ -102,6 +102,12 @@ std::string RedisCluster::IdOf(std::size_t index) {
   return nodes_[index]->Connect().Text({"CLUSTER", "MYID"});
 }
 
+std::uint64_t RedisCluster::EpochOf(std::size_t index) {
+  const std::string info = nodes_[index]->Connect().Text({"CLUSTER", "INFO"});
+  const std::string_view name = "cluster_my_epoch:";
+  return std::stoull(info.substr(info.find(name) + name.size()));
+}
+
 std::string RedisCluster::Url(const std::string& login) const {
   return (tls_ ? "rediss+cluster://" : "redis+cluster://") + login + nodes_[0]->tcp_address() +
          "," + nodes_[1]->tcp_address();
@@ -140,16 +146,20 @@ std::size_t RedisCluster::MoveKeys(std::uint16_t slot, std::size_t to, std::size
   return keys.size();
 }
 
-// A node that has lost its last slot becomes a replica and then rejects the command.
+// Nodes believe the claim of the greatest epoch. The new owner must have a greater one before it
+// claims the slot: otherwise the others tell it that `from` has the slot, and it deletes the keys.
 void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
+  auto owner = nodes_[to]->Connect();
+  const bool greater = WaitUntil(kTopologyTimeout, [&] {
+    owner.Text({"CLUSTER", "BUMPEPOCH"});  // above all epochs that it has heard of
+    return EpochOf(from) < EpochOf(to);
+  });
+  Require(greater, "the new owner of a slot gets no greater epoch");
   const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",
                                         IdOf(to)};
-  auto owner = nodes_[to]->Connect();
   owner.Text(finish);
-  // Otherwise an older message of `from` may take the slot back, and then each says that the other
-  // has it.
-  owner.Text({"CLUSTER", "BUMPEPOCH"});
+  // A node that has lost its last slot becomes a replica and then rejects the command.
   nodes_[from]->Connect().ErrorOf(finish);
 }
 

@@ -59,6 +59,7 @@ class RedisCluster {
   void MakeReplicas(int masters);
   bool AllAgree();
   std::string IdOf(std::size_t index);
+  std::uint64_t EpochOf(std::size_t index);
 
   const bool tls_;
   const std::string node_timeout_;
