@@ -42,23 +42,24 @@ std::int64_t UnreturnedIn(const Deployment& redis, const std::string& name) {
   return units;
 }
 
-// Slots by lease.
-std::map<LeaseId, std::int64_t> LeasesIn(const Counters& counters, const std::string& name) {
-  std::map<LeaseId, std::int64_t> leases;
+std::map<LeaseId, Holder> LeasesIn(const Counters& counters, const std::string& name) {
+  std::map<LeaseId, Holder> leases;
   const TrueCounter* const counter = Find(counters, name);
   if (counter == nullptr) return leases;
   const auto& state = std::get<Concurrency::State>(counter->state);
   for (const LeaseId& lease : counters.leases) {
-    if (const Holder* const holder = state.holders->Find(lease)) leases[lease] = holder->slots;
+    if (const Holder* const holder = state.holders->Find(lease)) leases.emplace(lease, *holder);
   }
   return leases;
 }
 
-// The slots of leases that are not in `b`.
-std::int64_t OnlyIn(const std::map<LeaseId, std::int64_t>& a,
-                    const std::map<LeaseId, std::int64_t>& b) {
+// The slots of leases that are not in `b`, or end earlier there: a renewal was lost.
+std::int64_t OnlyIn(const std::map<LeaseId, Holder>& a, const std::map<LeaseId, Holder>& b) {
   std::int64_t slots = 0;
-  for (const auto& [id, held] : a) slots += b.contains(id) ? 0 : held;
+  for (const auto& [id, holder] : a) {
+    const auto found = b.find(id);
+    if (found == b.end() || found->second.expires < holder.expires) slots += holder.slots;
+  }
   return slots;
 }
 
