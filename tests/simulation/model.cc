@@ -11,7 +11,7 @@ bool Admits(const Limit& limit, CounterState state, const CounterDemand& demand,
   return Grants(limit, state, demand, 1) > 0;
 }
 
-// Whether a copy of a counter lacks no change of its units.
+// Whether a copy of a counter lacks no unit. It may lack a refund.
 bool HasAll(const TrueCounter& counter, const TrueCounter& copy) {
   return copy.charged == counter.charged && copy.given_back == counter.given_back &&
          copy.charged_on_top == counter.charged_on_top;
@@ -65,8 +65,8 @@ bool Model::Settled(const std::string& counter, int server, const Period& period
 void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now) {
   for (const auto& [name, lost] : master) {
     const auto kept = standby.find(name);
-    if (HasAll(lost, kept == standby.end() ? TrueCounter() : kept->second)) continue;
-    Change change{.at = now, .key = lost.key, .limit = lost.limit, .gives_back = true};
+    const bool has_all = HasAll(lost, kept == standby.end() ? TrueCounter() : kept->second);
+    Change change{.at = now, .key = lost.key, .limit = lost.limit, .gives_back = !has_all};
     change.opens = kept == standby.end();
     if (kept != standby.end()) {
       change.state = kept->second.state;
