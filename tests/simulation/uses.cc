@@ -49,8 +49,8 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
   }
 }
 
-// If it jumps ahead, the time that it skips refills, and what is out counts once more. If it jumps
-// back for long, a window may end before what is out, which keeps its life.
+// If it jumps ahead, what is out counts once more; for the time that it skips, see JudgeBucket. If
+// it jumps back for long, a window may end before what is out, which keeps its life.
 void Uses::Jump(Duration by, const Deployment& redis, Time now) {
   jumps_.push_back({now, by});
   if (by < Duration() && !IsLong(by)) return;
@@ -61,10 +61,6 @@ void Uses::Jump(Duration by, const Deployment& redis, Time now) {
       if (its == counters.by_name.end()) return;
       units += GrantsOutOf(its->second.limit, its->second.state).units();
     });
-    const auto* const bucket = std::get_if<TokenBucket>(&account.limit);
-    if (bucket != nullptr && by > Duration()) {
-      units += bucket->rate * by.count() / bucket->period.count() + 1;
-    }
     account.extra.push_back({units, {now, now + kLongestLife}});
   }
 }
@@ -136,9 +132,10 @@ Duration Uses::Covered(const Interval& interval, const std::vector<Interval>& ot
   return covered;
 }
 
-// In every interval that begins with one use and ends with another.
+// In every interval that begins with one use and ends with another. The time that the clock skips
+// refills as well, at the rate of the next check.
 void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
-                       std::vector<std::string>& broken) {
+                       std::vector<std::string>& broken) const {
   std::vector<Units> uses = judged.account.uses;
   std::stable_sort(uses.begin(), uses.end(),
                    [](const Units& a, const Units& b) { return a.within.end < b.within.end; });
@@ -150,7 +147,11 @@ void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
       if (used <= limit.burst) continue;
       const Interval interval{first.within.begin, last.within.end};
       const Duration lasts = interval.end - interval.begin + Duration(2);  // times are rounded
-      const Duration refills = lasts + Covered(interval, judged.undone);
+      Duration refills = lasts + Covered(interval, judged.undone);
+      for (const ClockJump& jump : jumps_) {
+        const bool meets = interval.begin <= jump.at && jump.at <= interval.end;
+        if (meets && jump.by > Duration()) refills += jump.by;
+      }
       const std::int64_t most = limit.burst + ExtraIn(judged.account, interval);
       if ((used - most) * limit.period.count() <= limit.rate * refills.count()) continue;
       return broken.push_back(fmt::format("{}: {} units of {} were used within {} µs",

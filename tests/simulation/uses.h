@@ -58,8 +58,8 @@ class Uses {
     const Account& account;
     std::vector<Interval> undone;
   };
-  static void JudgeBucket(const TokenBucket& limit, const Judged& judged,
-                          std::vector<std::string>& broken);
+  void JudgeBucket(const TokenBucket& limit, const Judged& judged,
+                   std::vector<std::string>& broken) const;
   void JudgeWindows(const FixedWindow& limit, const Judged& judged,
                     std::vector<std::string>& broken) const;
   std::vector<Interval> UndoneIn(const Model& model, const std::string& counter) const;
