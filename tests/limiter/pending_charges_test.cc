@@ -171,6 +171,20 @@ TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
   EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
 }
 
+// A server need not look for sums while there are none.
+TEST(PendingCharges, FirstSum_IsAnnounced) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  int announced = 0;
+  counter.charges.on_first = [&] { ++announced; };
+  ASSERT_TRUE(counter.Add(1, kLost));
+  ASSERT_TRUE(counter.Add(1, kLost));
+  ASSERT_TRUE(counter.Add(1, kLost, "another"));
+  EXPECT_EQ(announced, 1);
+  EXPECT_EQ(counter.charges.Take(10, kLost).size(), 2u);
+  ASSERT_TRUE(counter.Add(1, kLost));
+  EXPECT_EQ(announced, 2);
+}
+
 // So a charge that the store keeps refusing does not hold up the others.
 TEST(PendingCharges, AlwaysPutBack_AreTakenInTurn) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
