@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -383,7 +384,8 @@ bool ScriptReply::Take(double& number) {
 
 bool ScriptReply::Take(std::int64_t& number) {
   double value = 0;
-  if (!Take(value)) return false;
+  // Whatever answers may not be Redis.
+  if (!Take(value) || !(std::abs(value) < 0x1p63)) return false;
   number = static_cast<std::int64_t>(value);
   return true;
 }
