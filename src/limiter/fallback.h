@@ -105,8 +105,10 @@ class Fallback final : public StoreListener {
   // each, until the store accepts it. Neither waits for the other, because a part of the store may
   // stay lost. One io thread only.
   void Reconcile();
+  // Whether there are changes that the store has not accepted.
   bool HasPending() { return reconciling_ || charges.size() > 0 || leases.HasChanges(); }
-  // `run` is called when something is pending, by any thread. Set before the first check.
+  // `run` is called when HasPending becomes true, by any thread, under a lock: it must not call
+  // this object. Set before the first check.
   void SetOnPending(const std::function<void()>& run) { charges.on_first = leases.on_first = run; }
 
   // The counter was reset.

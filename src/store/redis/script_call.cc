@@ -384,7 +384,7 @@ bool ScriptReply::Take(double& number) {
 
 bool ScriptReply::Take(std::int64_t& number) {
   double value = 0;
-  // Whatever answers may not be Redis.
+  // A server that is not Redis may send any number.
   if (!Take(value) || !(std::abs(value) < 0x1p63)) return false;
   number = static_cast<std::int64_t>(value);
   return true;
