@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -507,6 +508,50 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
     EXPECT_LT(equal.decided_at, second.decided_at) << moment.count();
     EXPECT_EQ(Used(1, a), 5);
   }
+}
+
+// Checks of several batches share the counters of a slot that migrates, counter by counter. Those of
+// one batch are decided in order, also if checks of another batch wait to be sent again.
+TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
+  std::mt19937 random(1);
+  const auto up_to = [&](int most) { return std::uniform_int_distribution(0, most)(random); };
+  std::size_t slot = 0;
+  int compared = 0;
+  for (int round = 0; round < 300; ++round) {
+    while (OwnerOf(KeyIn(slot)) != 0) ++slot;
+    const std::string keys[] = {KeyIn(slot) + "a", KeyIn(slot) + "b", KeyIn(slot) + "c"};
+    Submit({keys[0], keys[1], keys[2]});
+    RunFor(milliseconds(5));
+    slots_.BeginMove(keys[0], 1);
+    std::vector<std::vector<RecordingCheck*>> batches(9);
+    for (std::size_t n = 0; n < batches.size(); ++n) {
+      for (int i = 0; i < 4; ++i) {
+        std::vector<std::string> uses = {keys[0]};
+        if (up_to(2) == 0) uses.push_back(keys[1 + up_to(1)]);
+        RecordingCheck& check = *batches[n].emplace_back(&Make(std::move(uses)));
+        check.in_order = true;
+        check.counters.front().units = 1 + up_to(1);
+        check.leases_units = up_to(3) == 0;
+        check.lease = {.id = {}, .ttl = kTimeout};
+        for (auto& byte : check.lease->id) byte = static_cast<std::uint8_t>(up_to(255));
+      }
+      loop_.Run([&] {
+        for (RecordingCheck* const check : batches[n]) store_->Submit(*check);
+      });
+      RunFor(Duration(up_to(300)));
+      if (n % 3 == 1) MoveKey(keys[n / 3]);
+    }
+    slots_.EndMove(keys[0]);
+    RunFor(milliseconds(20));
+    for (const auto& batch : batches) {
+      for (std::size_t i = 1; i < batch.size(); ++i) {
+        if (batch[i - 1]->failure() || batch[i]->failure()) continue;
+        EXPECT_LE(batch[i - 1]->decided_at, batch[i]->decided_at) << round;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
 }
 
 // The node finds that it does not have the counter of the first two, which share a call, while the

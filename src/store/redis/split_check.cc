@@ -57,6 +57,7 @@ void SplitCheck::Start(Router& router, PendingPtr whole) {
   for (std::size_t i = 0; i < pieces; ++i) {
     Piece& piece = *split->pieces_[i];
     auto part = std::make_unique<PendingCheck>(piece);
+    part->number = pending.number;
     part->routing = pending.routing;
     part->deadline_extended = pending.deadline_extended;
     router.SendTo(piece.route.node, std::move(part));

@@ -14,9 +14,11 @@
 namespace sluice::redis {
 namespace {
 
-// Whether two in-order checks share a counter.
-bool MustKeepOrder(const StoreCheck& a, const StoreCheck& b) {
-  return a.in_order && b.in_order &&
+// Whether two in-order checks share a counter, and `first` arrived first.
+bool MustPrecede(const PendingCheck& first, const PendingCheck& second) {
+  const StoreCheck& a = *first.check;
+  const StoreCheck& b = *second.check;
+  return a.in_order && b.in_order && first.number < second.number &&
          std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
            return std::any_of(b.counters.begin(), b.counters.end(),
                               [&](const CounterCheck& other) { return other.key == counter.key; });
@@ -136,6 +138,7 @@ void ThreadStore::Submit(StoreCheck& check) {
 
 void ThreadStore::Submit(PendingPtr pending) {
   if (only_ != nullptr) return only_->Submit(std::move(pending));
+  pending->number = next_number_++;
   if (by_slot_ || UsesRecord(*pending->check)) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
 }
@@ -159,7 +162,7 @@ Route ThreadStore::RouteOf(std::string_view key, Routing routing) const {
 
 void ThreadStore::SendTo(Node* node, PendingPtr pending) {
   if (node == nullptr) return Fail(*pending->check, StoreFailure::kUnreachable);
-  if (FollowsWaiting(*pending->check)) return TryAgainLater(std::move(pending));
+  if (FollowsWaiting(*pending)) return TryAgainLater(std::move(pending));
   node->Submit(std::move(pending));
 }
 
@@ -271,13 +274,13 @@ void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view err
 
 void ThreadStore::OnRedirected(Node& node) {
   ResendQueued(node);
-  std::vector<const StoreCheck*> waiting;
-  for (const PendingPtr& it : try_again_) waiting.push_back(it->check);
+  std::vector<const PendingCheck*> waiting;
+  for (const PendingPtr& it : try_again_) waiting.push_back(it.get());
   const auto must_wait = [&](const PendingCheck& next) {
-    const bool follows = std::any_of(waiting.begin(), waiting.end(), [&](const StoreCheck* it) {
-      return MustKeepOrder(*it, *next.check);
+    const bool follows = std::any_of(waiting.begin(), waiting.end(), [&](const PendingCheck* it) {
+      return MustPrecede(*it, next);
     });
-    if (follows) waiting.push_back(next.check);
+    if (follows) waiting.push_back(&next);
     return follows;
   };
   if (waiting.empty()) return;
@@ -304,16 +307,19 @@ void ThreadStore::ResendQueued(Node& node) {
 }
 
 // Whether a check that waits to be resent must be decided before this one.
-bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
+bool ThreadStore::FollowsWaiting(const PendingCheck& pending) const {
   return std::any_of(try_again_.begin(), try_again_.end(),
-                     [&](const PendingPtr& it) { return MustKeepOrder(*it->check, check); });
+                     [&](const PendingPtr& it) { return MustPrecede(*it, pending); });
 }
 
 // Some of its keys have moved and some have not; soon all of them will have moved. It is sent
-// alone, since other checks may not have to wait.
+// alone, since other checks may not have to wait. One that was in flight precedes those that were
+// queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
-  try_again_.push_back(std::move(pending));
+  const auto next = std::ranges::upper_bound(
+      try_again_, pending->number, {}, [](const PendingPtr& it) { return it->number; });
+  try_again_.insert(next, std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }
 

@@ -80,7 +80,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void ResendQueued(Node& node);
   void Pause(PendingPtr pending);
   void TryAgainLater(PendingPtr pending);
-  bool FollowsWaiting(const StoreCheck& check) const;
+  bool FollowsWaiting(const PendingCheck& pending) const;
   void TryAgain();
   void Fail(StoreCheck& check, StoreFailure failure) const;
 
@@ -110,7 +110,8 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   std::vector<std::uint16_t> parts_;  // by slot: the owner's position in the layout
   std::vector<std::unique_ptr<Node>> retired_;
   std::uint32_t next_probe_ = 0;
-  PendingChecks try_again_;
+  std::uint64_t next_number_ = 0;
+  PendingChecks try_again_;  // in order of arrival
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;
 };
