@@ -75,6 +75,11 @@ void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Ti
     }
     Record(name, std::move(change));
   }
+  // A reset that the standby had not received is lost.
+  for (const auto& [name, kept] : standby) {
+    if (master.contains(name)) continue;
+    Record(name, {.at = now, .key = kept.key, .limit = kept.limit, .state = kept.state});
+  }
 }
 
 std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limit& limit,
