@@ -317,11 +317,13 @@ void Fallback::OnReconciled(Settlement& settlement) {
       OnSettled(settlement);
     }
   } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
+    charges.Settle(*charge);
     RecordUnknown(charge->units);
     leases.Leave(charge->key);
   } else if (failure) {
     charges.PutBack(*charge, clock.Now());
   } else {
+    charges.Settle(*charge);
     metrics_->units_charged.Increment(static_cast<std::uint64_t>(charge->units));
   }
   reconciling_ = --undecided_ > 0;

@@ -67,11 +67,13 @@ bool PendingCharges::Undo(std::string_view key, Part part, Time now) {
 std::int64_t PendingCharges::Find(std::string_view key, Time now) const {
   const Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
+  const auto taken = shard.in_flight.find(key);
+  const std::int64_t units = taken == shard.in_flight.end() ? 0 : taken->second;
   const auto found = shard.entries.find(key);
-  if (found == shard.entries.end()) return 0;
+  if (found == shard.entries.end()) return units;
   CounterState charged = found->second.charged;
   Advance(found->second.shared, charged, now);
-  return Used(found->second.shared, charged);
+  return units + Used(found->second.shared, charged);
 }
 
 std::vector<PendingCharges::Charge> PendingCharges::Take(std::size_t most, Time now) {
@@ -85,15 +87,24 @@ std::vector<PendingCharges::Charge> PendingCharges::Take(std::size_t most, Time 
       size_.fetch_sub(1, std::memory_order_relaxed);
       Advance(charge.shared, charge.charged, now);
       charge.units = Used(charge.shared, charge.charged);
-      if (charge.units > 0) taken.push_back(std::move(charge));
+      if (charge.units == 0) continue;
+      shard.in_flight[charge.key] = charge.units;
+      taken.push_back(std::move(charge));
     }
   }
   return taken;
 }
 
+void PendingCharges::Settle(const Charge& charge) {
+  Shard& shard = ShardOf(charge.key);
+  const MutexLock lock(shard.mutex);
+  shard.in_flight.erase(charge.key);
+}
+
 void PendingCharges::PutBack(Charge charge, Time now) {
   Shard& shard = ShardOf(charge.key);
   const MutexLock lock(shard.mutex);
+  if (shard.in_flight.erase(charge.key) == 0) return;
   const std::string key = charge.key;
   const std::int64_t units = charge.units;
   const auto [at, absent] = shard.entries.try_emplace(key, std::move(charge));
@@ -107,6 +118,9 @@ void PendingCharges::PutBack(Charge charge, Time now) {
 void PendingCharges::Forget(std::string_view key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
+  if (const auto taken = shard.in_flight.find(key); taken != shard.in_flight.end()) {
+    shard.in_flight.erase(taken);
+  }
   if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
     shard.entries.erase(found);
     size_.fetch_sub(1, std::memory_order_relaxed);

@@ -52,10 +52,10 @@ class PendingCharges {
   };
   bool Undo(std::string_view key, Part part, Time now);
 
-  // The number of units that still count.
+  // The number of units that still count, with those that were taken and are not settled.
   std::int64_t Find(std::string_view key, Time now) const;
 
-  // Removes and returns at most `most` sums that still count.
+  // Removes and returns at most `most` sums that still count. Each must be settled or put back.
   struct Charge {
     std::string key;
     Limit limit;  // the rule's
@@ -66,7 +66,9 @@ class PendingCharges {
   };
   std::vector<Charge> Take(std::size_t most, Time now);
 
-  // Returns a charge that was taken but not applied.
+  // A charge that was taken has been applied, or may have been.
+  void Settle(const Charge& charge);
+  // Returns a charge that was taken but not applied, unless the counter was reset meanwhile.
   void PutBack(Charge charge, Time now);
 
   // The counter was reset.
@@ -83,6 +85,9 @@ class PendingCharges {
   struct Shard {
     mutable Mutex mutex;
     std::unordered_map<std::string, Charge, StringHash, std::equal_to<>> entries
+        SLUICE_GUARDED_BY(mutex);
+    // The units taken, by key.
+    std::unordered_map<std::string, std::int64_t, StringHash, std::equal_to<>> in_flight
         SLUICE_GUARDED_BY(mutex);
   };
 

@@ -244,6 +244,31 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
+// The store is lost again while it is charged. Its answers since the outage lack those units, so this
+// server's share of what they leave is not free.
+TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
+  Start(FixedWindow{.limit = 80, .window = hours(1)}, 2);
+  Stall(StoreFailure::kUnsent);
+  EXPECT_EQ(TakeAll(), 80);
+  clock_.Advance(minutes(10));
+  Recover();
+  server(0).fallback.OnPartFound(0);
+  clock_.Advance(minutes(10));
+  EXPECT_EQ(server(0).Ask(Mode::kConsume, 20).source, Source::kStore);
+  store_->holds = true;
+  server(0).ChargeBack();
+  store_->holds = false;
+  ASSERT_EQ(store_->held.size(), 1u);
+  Lose();
+  EXPECT_EQ(server(0).TakeAll(), 0);
+  store_->held[0]->Fail(StoreFailure::kUnreachable);
+  store_->held[0]->OnDecided();
+  EXPECT_EQ(server(0).TakeAll(), 0);
+  Recover();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).UnitsOfFate("charged"), 40u);
+}
+
 // Nobody has asked the store since it was charged. Its answer then shows what others took.
 TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);

@@ -217,5 +217,27 @@ TEST(PendingCharges, PutBack_AddsToUnitsAddedSince) {
   }
 }
 
+TEST(PendingCharges, TakenUnits_CountUntilTheyAreSettled) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  counter.Add(5, kLost);
+  const auto taken = counter.charges.Take(1, kLost);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(counter.charges.Find("k", kLost), 5);
+  counter.Add(2, kLost);
+  EXPECT_EQ(counter.charges.Find("k", kLost), 7);
+  counter.charges.Settle(taken[0]);
+  EXPECT_EQ(counter.charges.Find("k", kLost), 2);
+}
+
+TEST(PendingCharges, CounterIsResetWhileItsUnitsAreTaken_TheyAreNotPutBack) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  counter.Add(5, kLost);
+  auto taken = counter.charges.Take(1, kLost);
+  ASSERT_EQ(taken.size(), 1u);
+  counter.charges.Forget("k");
+  counter.charges.PutBack(std::move(taken[0]), kLost);
+  EXPECT_EQ(counter.charges.Find("k", kLost), 0);
+}
+
 }  // namespace
 }  // namespace sluice
