@@ -244,8 +244,8 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
-// The store is lost again while it is charged. Its answers since the outage lack those units, so this
-// server's share of what they leave is not free.
+// The store is lost again while it is charged. Its answers since the outage lack those units, so
+// this server's share of what they leave is not free.
 TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   Start(FixedWindow{.limit = 80, .window = hours(1)}, 2);
   Stall(StoreFailure::kUnsent);

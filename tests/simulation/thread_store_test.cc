@@ -510,8 +510,8 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
   }
 }
 
-// Checks of several batches share the counters of a slot that migrates, counter by counter. Those of
-// one batch are decided in order, also if checks of another batch wait to be sent again.
+// Checks of several batches share the counters of a slot that migrates, counter by counter. Those
+// of one batch are decided in order, also if checks of another batch wait to be sent again.
 TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
   std::mt19937 random(1);
   const auto up_to = [&](int most) { return std::uniform_int_distribution(0, most)(random); };

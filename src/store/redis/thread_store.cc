@@ -317,8 +317,8 @@ bool ThreadStore::FollowsWaiting(const PendingCheck& pending) const {
 // queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
-  const auto next = std::ranges::upper_bound(
-      try_again_, pending->number, {}, [](const PendingPtr& it) { return it->number; });
+  const auto next = std::ranges::upper_bound(try_again_, pending->number, {},
+                                             [](const PendingPtr& it) { return it->number; });
   try_again_.insert(next, std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }
