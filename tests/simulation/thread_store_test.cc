@@ -228,6 +228,23 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_TheGrantOfTheOtherIsKept) {
   EXPECT_EQ(grants_undone_, 0);
 }
 
+// Units come back, so what was denied before is reported as outdated.
+TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
+  const std::string key = KeyAt(0);
+  redis_[0]->Hang();
+  RecordingCheck& late = Make({key});
+  late.concerns_grants = true;
+  late.counters.front().limit = &kHundred;
+  late.counters.front().wanted = {8, kTimeout};
+  loop_.Run([&] { store_->Submit(late); });
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(late.failure());
+  redis_[0]->Resume();
+  RunFor(milliseconds(5));
+  EXPECT_THAT(undos_started_, testing::ElementsAre(key));
+  EXPECT_THAT(undone_, testing::ElementsAre(testing::Pair(key, 99)));
+}
+
 // A layout takes the node's slots away while one check is in flight there, which is then sent
 // again.
 TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsForIt) {

@@ -50,6 +50,23 @@ class Settler::Settlement final : public OwnedCheck,
   Settler& settler_;
 };
 
+// Returns a grant that came late. Denials of earlier checks are outdated then, as after an undo.
+class Settler::LateGrant final : public OwnedCheck {
+ public:
+  LateGrant(StoreListener* listener, const StoreCheck& check, const CounterCheck& counter)
+      : OwnedCheck(check, counter, Mode::kPeek), listener_(listener) {
+    ReturnGrant();
+    if (listener_ != nullptr) listener_->OnUndoStarted(*this);
+  }
+
+ private:
+  void OnDecided() override {
+    if (listener_ != nullptr) listener_->OnUndoEnded(*this);
+  }
+
+  StoreListener* const listener_;
+};
+
 // Settles a lease of units, which may be repeated.
 class Settler::LeaseSettlement final : public OwnedCheck,
                                        public std::enable_shared_from_this<LeaseSettlement> {
@@ -131,9 +148,7 @@ void Settler::ReleaseSlots(const StoreCheck& check) {
 void Settler::ReturnGrants(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure || counter.grant.units == 0) continue;
-    auto back = std::make_shared<OwnedCheck>(check, counter, Mode::kPeek);
-    back->ReturnGrant();
-    send_(std::make_unique<PendingCheck>(std::move(back)));
+    send_(std::make_unique<PendingCheck>(std::make_shared<LateGrant>(listener_, check, counter)));
   }
 }
 

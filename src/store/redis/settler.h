@@ -67,6 +67,7 @@ class Settler {
 
  private:
   class LateCheck;
+  class LateGrant;
   class Settlement;
   class LeaseSettlement;
 
