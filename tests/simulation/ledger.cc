@@ -157,7 +157,7 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
   }
   // The store also counts some checks that fallback admitted, because its replies were late.
   const std::int64_t most = (2 + circumstances.crashes + account.resets) * account.limit;
-  const std::int64_t more = account.forgotten + account.returned;
+  const std::int64_t more = account.forgotten + account.returned + circumstances.in_flight;
   if (circumstances.local && !account.refills && admitted > most + more) {
     broken_.push_back(fmt::format("{}: {} of {} were admitted, {} of them by fallback", counter,
                                   admitted, account.limit, account.by_fallback));

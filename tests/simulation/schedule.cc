@@ -324,6 +324,7 @@ void Schedule::Judge() {
   ledger_.Judge(fleet_.redis(), {.local = rules_.policy() == OnStoreFailure::kLocal,
                                  .in_doubt = fleet_.IsInDoubt(),
                                  .crashes = fleet_.crashes(),
+                                 .in_flight = fleet_.unknown_units(),
                                  .now = now});
   answers_.JudgeOrder();
   for (const std::string& what : model_.untrue()) report_.broken.push_back(what);

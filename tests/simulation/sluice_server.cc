@@ -142,6 +142,12 @@ bool SluiceServer::Stop() {
   return shared_.free_calls == static_cast<std::int64_t>(kMaxCalls) && shared_.buffered_bytes == 0;
 }
 
+std::int64_t SluiceServer::unknown_units() {
+  const MetricLabels labels{{"fate", "unknown"}};
+  return static_cast<std::int64_t>(
+      metrics_.CounterFor("sluice_fallback_units_total", "", labels).Value());
+}
+
 bool SluiceServer::IsInDoubt() {
   return metrics_.CounterFor("sluice_redis_unknown_outcomes_total", "").Value() > 0 ||
          metrics_.CounterFor("sluice_redis_lost_undos_total", "").Value() > 0;

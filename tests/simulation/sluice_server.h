@@ -61,6 +61,8 @@ class SluiceServer {
   // Stops permanently. Returns whether no state of any call is left.
   bool Stop();
 
+  // Units that it admitted in an outage for checks that were in flight, which may have run.
+  std::int64_t unknown_units();
   // Whether it had to give up an attempt to learn the outcome of a call, or to undo one.
   bool IsInDoubt();
   // Whether it may not know whether the store has run a charge.
