@@ -118,9 +118,7 @@ void PendingCharges::PutBack(Charge charge, Time now) {
 void PendingCharges::Forget(std::string_view key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
-  if (const auto taken = shard.in_flight.find(key); taken != shard.in_flight.end()) {
-    shard.in_flight.erase(taken);
-  }
+  shard.in_flight.erase(std::string(key));
   if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
     shard.entries.erase(found);
     size_.fetch_sub(1, std::memory_order_relaxed);

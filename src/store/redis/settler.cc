@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "store/owned_check.h"
+#include "store/redis/late_grant.h"
 
 namespace sluice::redis {
 
@@ -48,23 +49,6 @@ class Settler::Settlement final : public OwnedCheck,
   void OnDecided() override { settler_.OnSettled(*this); }
 
   Settler& settler_;
-};
-
-// Returns a grant that came late. Denials of earlier checks are outdated then, as after an undo.
-class Settler::LateGrant final : public OwnedCheck {
- public:
-  LateGrant(StoreListener* listener, const StoreCheck& check, const CounterCheck& counter)
-      : OwnedCheck(check, counter, Mode::kPeek), listener_(listener) {
-    ReturnGrant();
-    if (listener_ != nullptr) listener_->OnUndoStarted(*this);
-  }
-
- private:
-  void OnDecided() override {
-    if (listener_ != nullptr) listener_->OnUndoEnded(*this);
-  }
-
-  StoreListener* const listener_;
 };
 
 // Settles a lease of units, which may be repeated.

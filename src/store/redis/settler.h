@@ -67,7 +67,6 @@ class Settler {
 
  private:
   class LateCheck;
-  class LateGrant;
   class Settlement;
   class LeaseSettlement;
 
