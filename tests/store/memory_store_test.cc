@@ -281,6 +281,24 @@ TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
   EXPECT_LT(time_of_filling_to(kHolders), 5 * first);
 }
 
+// A check without a seed, such as the settlement of a lease, does not make the next one start anew.
+TEST(MemoryStore, SeededCounter_IsWrittenWithoutItsSeed_KeepsItsState) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {.max_keys = 10, .shards = 1});
+  const Limit limit = FixedWindow{.limit = 2, .window = seconds(60)};
+  CounterSeed seed{.version = 7};
+  seed.keep = Open(limit, seed.state, clock.Now());
+  const auto take = [&](const CounterSeed* of, Mode mode) {
+    BlockingCheck check({{"k", limit}}, 2, mode);
+    check.counters.front().seed = of;
+    EXPECT_FALSE(check.RunOn(store).failure());
+    return check.admitted;
+  };
+  EXPECT_TRUE(take(&seed, Mode::kConsume));
+  take(nullptr, Mode::kCharge);
+  EXPECT_FALSE(take(&seed, Mode::kConsume));
+}
+
 TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {});

@@ -290,8 +290,9 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   // Another limit may need the counter for longer; slots are needed until they are released.
   const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
+  const std::uint64_t kept = is_known ? found->second.seed_version : 0;
   const Entry entry{
-      state, expires, counter.seed != nullptr ? counter.seed->version : 0,
+      state, expires, counter.seed != nullptr ? counter.seed->version : kept,
       kNodeBytes + sizeof *found + counter.key.size() + MemoryOf(*counter.limit, state)};
   if (is_known) {
     bytes_ += entry.bytes - found->second.bytes;
