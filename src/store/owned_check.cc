@@ -18,15 +18,6 @@ OwnedCheck::OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mod
   Own();
 }
 
-void OwnedCheck::ReturnGrant() {
-  CounterCheck& counter = counters.front();
-  demand = {.mode = Mode::kPeek};
-  concerns_grants = true;
-  counter.units = 0;
-  counter.wanted = {};
-  counter.returned = {counter.grant.generation, counter.grant.units, counter.grant.units};
-}
-
 void OwnedCheck::GiveBackAll() {
   demand = {.mode = Mode::kSettle};
   for (CounterCheck& counter : counters) counter.units = 0;

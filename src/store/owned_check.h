@@ -17,9 +17,6 @@ class OwnedCheck : public StoreCheck {
   // A copy with one counter of `check`, in another mode. It concerns no grants.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
-  // Becomes the check that returns the grant which its one counter got.
-  void ReturnGrant();
-
   // Becomes the check that settles its lease of units with 0.
   void GiveBackAll();
 

@@ -70,7 +70,7 @@ class Fleet {
   // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one, or
   // crashed.
   bool IsInDoubt() const;
-  // By all servers.
+  // See SluiceServer, over all servers.
   std::int64_t unknown_units() const {
     return std::accumulate(servers_.begin(), servers_.end(), std::int64_t{0},
                            [](auto sum, const auto& it) { return sum + it->unknown_units(); });

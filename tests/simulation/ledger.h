@@ -64,8 +64,8 @@ class Ledger {
     bool local;            // servers decided locally, each with its share of one further limit
     bool in_doubt;         // it is unknown whether some calls or undos ran
     std::int64_t crashes;  // of servers
-    std::int64_t
-        in_flight;  // units of checks in flight when an outage began, which servers admitted
+    // Units that servers admitted for checks which were in flight when an outage began.
+    std::int64_t in_flight;
     Time now;
   };
   void Judge(const Deployment& redis, const Circumstances& circumstances);

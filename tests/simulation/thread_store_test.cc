@@ -243,6 +243,7 @@ TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   RunFor(milliseconds(5));
   EXPECT_THAT(undos_started_, testing::ElementsAre(key));
   EXPECT_THAT(undone_, testing::ElementsAre(testing::Pair(key, 99)));
+  EXPECT_EQ(grants_undone_, 0) << "the return got no grant itself";
 }
 
 // A layout takes the node's slots away while one check is in flight there, which is then sent

@@ -64,9 +64,7 @@ TEST_F(NodeTest, FewChecksWithOneThatIsNotPlain_AreSentInOneCall) {
       change(check);
       node_->Submit(check);
     });
-    int runs = 0;
-    for (; !commands_.empty(); Reply()) runs += Runs().front();
-    EXPECT_EQ(runs, 2);
+    EXPECT_EQ(ReplyToAll(), 2);
   }
 }
 
@@ -154,9 +152,7 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesce
       change(other);
       node_->Submit(other);
     });
-    int runs = 0;
-    for (; !commands_.empty(); Reply()) runs += Runs().front();
-    EXPECT_EQ(runs, 2);
+    EXPECT_EQ(ReplyToAll(), 2);
   }
   // In turns: equal ones still join, though a few kinds may displace each other.
   const int kinds = static_cast<int>(std::size(changes));

@@ -144,6 +144,13 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     return runs;
   }
 
+  // Replies to all that is sent. Returns how many script runs that took.
+  int ReplyToAll() {
+    int runs = 0;
+    for (; !commands_.empty(); Reply()) runs += Runs().front();
+    return runs;
+  }
+
   static std::int64_t Remaining(const StoreCheck& check) {
     return check.counters[0].verdict.remaining;
   }

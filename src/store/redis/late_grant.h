@@ -1,4 +1,5 @@
-// Returns a grant that came late. Denials of earlier checks are outdated then, as after an undo.
+// The check that returns a grant which came late. Its listener hears of it as of an undo, because
+// denials of earlier checks are outdated then.
 //
 // Loop thread only.
 #pragma once
@@ -12,7 +13,12 @@ class LateGrant final : public OwnedCheck {
   // `listener` may be null.
   LateGrant(StoreListener* listener, const StoreCheck& check, const CounterCheck& counter)
       : OwnedCheck(check, counter, Mode::kPeek), listener_(listener) {
-    ReturnGrant();
+    CounterCheck& its = counters.front();
+    demand = {.mode = Mode::kPeek};
+    concerns_grants = true;
+    its.units = 0;
+    its.wanted = {};
+    its.returned = {its.grant.generation, its.grant.units, its.grant.units};
     if (listener_ != nullptr) listener_->OnUndoStarted(*this);
   }
 

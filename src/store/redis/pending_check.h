@@ -34,7 +34,7 @@ struct PendingCheck {
 
   StoreCheck* check;                // the one to answer
   std::shared_ptr<StoreCheck> own;  // the same, if the store created it; else null
-  std::uint64_t number = 0;         // in a cluster, of the check, in order of arrival
+  std::uint64_t number = 0;         // ascending by arrival, set in a cluster only; pieces share it
   Routing routing = Routing::kWithOthers;
   std::uint8_t redirects = 0;  // followed without a pause
   bool deadline_extended = false;
