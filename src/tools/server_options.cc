@@ -28,9 +28,8 @@ Result<std::string> Sendable(const char* source, std::string token) {
 std::string_view AdviceFor(std::string_view reason) {
   const auto has = [reason](std::string_view part) { return reason.find(part) != reason.npos; };
   if (has("TLS")) {
-    return "  Check TLS:      does the server have TLS; do --tls-ca and --tls-server-name match "
-           "its\n"
-           "                  certificate; does it require --tls-certificate and --tls-key\n";
+    return "  Check TLS:      does the server have TLS; do --tls-ca and --tls-server-name match\n"
+           "                  its certificate; does it require --tls-certificate and --tls-key\n";
   }
   if (has("expected SETTINGS")) {  // from nghttp2
     return "  If that is HTTP:  --addr is the server's gRPC address (grpc.listen)\n";

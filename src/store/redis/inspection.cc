@@ -113,8 +113,7 @@ void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
   if (lags) {
     spdlog::warn(
         "redis {}: a replica is {} s and {} bytes behind: counts that it lacks are lost if it "
-        "takes "
-        "over",
+        "takes over",
         name_, seconds, LogText(bytes));
   } else {
     spdlog::info("redis {}: its replicas follow again", name_);
