@@ -600,6 +600,37 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
   EXPECT_LT(checks[1]->decided_at, checks[2]->decided_at);
 }
 
+// Two slots have moved. The store learns of the first, queues one piece of the first check again,
+// and then learns of the second.
+TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAPiece) {
+  const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
+  for (const std::string& key : keys) {
+    MoveSlot(key);
+    RecordingCheck& shows_move = Make({key + "other"});
+    shows_move.leases_units = true;
+    shows_move.lease = {.id = {}, .ttl = kTimeout};
+    loop_.Run([&] { store_->Submit(shows_move); });
+  }
+  Submit({KeyAt(0, 2)});
+  RunFor(Duration(1));  // they are in flight, so the next checks without leases are queued
+  std::vector<RecordingCheck*> checks;
+  for (int i = 0; i < 3; ++i) {
+    RecordingCheck& check = *checks.emplace_back(&Make({keys[0], keys[1]}));
+    check.in_order = true;
+    check.leases_units = i == 1;
+    check.lease = {.id = {1}, .ttl = kTimeout};
+  }
+  loop_.Run([&] {
+    for (RecordingCheck* const check : checks) store_->Submit(*check);
+  });
+  RunFor(milliseconds(5));
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    for (const CounterCheck& counter : checks[i]->counters) {
+      EXPECT_EQ(counter.verdict.remaining, 9 - static_cast<std::int64_t>(i)) << counter.key;
+    }
+  }
+}
+
 // The redirect of another check shows the new owner while the first of two is in flight to the old
 // one, and the second is queued behind it.
 TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFlight) {

@@ -14,17 +14,6 @@
 namespace sluice::redis {
 namespace {
 
-// Whether two in-order checks share a counter, and `first` arrived first.
-bool MustPrecede(const PendingCheck& first, const PendingCheck& second) {
-  const StoreCheck& a = *first.check;
-  const StoreCheck& b = *second.check;
-  return a.in_order && b.in_order && first.number < second.number &&
-         std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
-           return std::any_of(b.counters.begin(), b.counters.end(),
-                              [&](const CounterCheck& other) { return other.key == counter.key; });
-         });
-}
-
 // Records of leases cannot be read with undeclared keys: while a slot moves, a record that has
 // already moved would look absent. There may be many such checks, so they share calls.
 Routing WithRedirects(const StoreCheck& check) {
@@ -162,7 +151,7 @@ Route ThreadStore::RouteOf(std::string_view key, Routing routing) const {
 
 void ThreadStore::SendTo(Node* node, PendingPtr pending) {
   if (node == nullptr) return Fail(*pending->check, StoreFailure::kUnreachable);
-  if (FollowsWaiting(*pending)) return TryAgainLater(std::move(pending));
+  if (waiting_.MustPrecede(*pending)) return TryAgainLater(std::move(pending));
   node->Submit(std::move(pending));
 }
 
@@ -274,21 +263,18 @@ void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view err
 
 void ThreadStore::OnRedirected(Node& node) {
   ResendQueued(node);
-  std::vector<const PendingCheck*> waiting;
-  for (const PendingPtr& it : try_again_) waiting.push_back(it.get());
-  const auto must_wait = [&](const PendingCheck& next) {
-    const bool follows = std::any_of(waiting.begin(), waiting.end(), [&](const PendingCheck* it) {
-      return MustPrecede(*it, next);
-    });
-    if (follows) waiting.push_back(&next);
-    return follows;
-  };
-  if (waiting.empty()) return;
-  for (PendingPtr& next : node.RemoveQueuedIf(must_wait)) TryAgainLater(std::move(next));
+  for (PendingPtr& next : node.RemoveQueuedIf([this](const PendingCheck& it) {
+         const bool waits = waiting_.MustPrecede(it);
+         if (waits) waiting_.Add(it);
+         return waits;
+       })) {
+    TryAgainLater(std::move(next));
+  }
 }
 
 // A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not
-// be overtaken by new ones, nor overtake those in flight, which may be redirected as well.
+// be overtaken by new ones, nor overtake those in flight, which may be redirected as well. A piece
+// that stays at `node` is queued again, and so are those that follow it.
 void ThreadStore::ResendQueued(Node& node) {
   const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {
@@ -298,18 +284,15 @@ void ThreadStore::ResendQueued(Node& node) {
                          return owner != nullptr && owner != &node;
                        });
   };
-  for (PendingPtr& next : node.RemoveQueuedIf([&](const auto& it) {
-         const bool waits = keeps_order && it.check->in_order;
-         return !waits && it.routing != Routing::kAsking && is_elsewhere(it);
+  DelayedChecks resent;
+  for (PendingPtr& next : node.RemoveQueuedIf([&](const PendingCheck& it) {
+         const bool stays = (keeps_order && it.check->in_order) || it.routing == Routing::kAsking;
+         const bool resends = !stays && (is_elsewhere(it) || resent.MustPrecede(it));
+         if (resends) resent.Add(it);
+         return resends;
        })) {
     SendByRoute(std::move(next));
   }
-}
-
-// Whether a check that waits to be resent must be decided before this one.
-bool ThreadStore::FollowsWaiting(const PendingCheck& pending) const {
-  return std::any_of(try_again_.begin(), try_again_.end(),
-                     [&](const PendingPtr& it) { return MustPrecede(*it, pending); });
 }
 
 // Some of its keys have moved and some have not; soon all of them will have moved. It is sent
@@ -317,6 +300,7 @@ bool ThreadStore::FollowsWaiting(const PendingCheck& pending) const {
 // queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
+  waiting_.Add(*pending);
   const auto next = std::ranges::upper_bound(try_again_, pending->number, {},
                                              [](const PendingPtr& it) { return it->number; });
   try_again_.insert(next, std::move(pending));
@@ -324,6 +308,7 @@ void ThreadStore::TryAgainLater(PendingPtr pending) {
 }
 
 void ThreadStore::TryAgain() {
+  waiting_ = {};
   for (PendingPtr& pending : std::exchange(try_again_, {})) SendByRoute(std::move(pending));
 }
 

@@ -17,6 +17,7 @@
 
 #include "net/timer_queue.h"
 #include "net/transport.h"
+#include "store/redis/delayed_checks.h"
 #include "store/redis/node.h"
 #include "store/redis/node_owner.h"
 #include "store/redis/pending_check.h"
@@ -80,7 +81,6 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void ResendQueued(Node& node);
   void Pause(PendingPtr pending);
   void TryAgainLater(PendingPtr pending);
-  bool FollowsWaiting(const PendingCheck& pending) const;
   void TryAgain();
   void Fail(StoreCheck& check, StoreFailure failure) const;
 
@@ -112,6 +112,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   std::uint32_t next_probe_ = 0;
   std::uint64_t next_number_ = 0;
   PendingChecks try_again_;  // in order of arrival
+  DelayedChecks waiting_;    // the same checks
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;
 };
