@@ -40,7 +40,7 @@ struct HttpServer::State {
   void FreeMemory(const net::Loop& loop) {
     const HttpLoopState& state = *by_loop[loop.index()];
     net::LoopConnections& open = connections->on(loop);
-    for (net::ServedConnection* const it : open.Victims({}, open.all().size())) {
+    for (net::ServedConnection* const it : open.Victims(0, open.all().size())) {
       if (state.buffered() <= state.max_buffered() - state.max_buffered() / 8) return;
       if (static_cast<HttpConnection*>(it)->holds_bytes()) open.CloseForRoom(*it);
     }

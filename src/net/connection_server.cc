@@ -68,7 +68,7 @@ void ConnectionServer::OnConnection(Socket socket) {
   Deliver({.socket = std::move(socket),
            .assignment = waits ? threads_.AssignTo(0) : threads_.AssignConnection(),
            .has_place = has_place,
-           .turned_away = waits ? threads_.size() - 1 : 0});
+           .turned_away = waits ? 2 * threads_.size() - 1 : 0});
 }
 
 // Tasks must be copyable, so a shared pointer holds the arrival.
@@ -82,7 +82,9 @@ void ConnectionServer::Deliver(Arrival arrival) {
   });
 }
 
-// Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries.
+// Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries. In
+// the first round, networks with less than their share of the places are spared: one that has more
+// may have all its connections on other loops.
 void ConnectionServer::Add(Arrival arrival) {
   EpollLoop& loop = arrival.assignment.loop();
   LoopConnections& connections = on(loop);
@@ -92,10 +94,11 @@ void ConnectionServer::Add(Arrival arrival) {
   }
   bool has_place = arrival.has_place || count_.TryAdd();
   // Another loop may take the place that this one has freed.
-  while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network())) {
+  const bool spares_small = arrival.turned_away < threads_.size();
+  while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network(), spares_small)) {
     has_place = count_.TryAdd();
   }
-  if (!has_place && arrival.turned_away + 1 < threads_.size()) {
+  if (!has_place && arrival.turned_away + 1 < 2 * threads_.size()) {
     return Deliver({.socket = std::move(arrival.socket),
                     .assignment = threads_.AssignTo((loop.index() + 1) % threads_.size()),
                     .has_place = false,

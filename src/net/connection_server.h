@@ -67,7 +67,7 @@ class ConnectionServer {
     Socket socket;
     LoopAssignment assignment;
     bool has_place = true;
-    std::size_t turned_away = 0;  // number of loops that could not make room
+    std::size_t turned_away = 0;  // by so many loops; each is asked twice
   };
 
   ConnectionServer(IoThreads& threads, const Options& options, std::unique_ptr<Acceptor> acceptor);

@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_map>
 
 namespace sluice::net {
 
-std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
-                                       std::string_view newcomer, std::size_t count) {
-  std::unordered_map<std::string_view, std::size_t> places;
-  for (const Occupant& it : occupants) ++places[it.network];
-  const std::size_t own = places.contains(newcomer) ? places[newcomer] : 0;
-  const std::size_t share = occupants.size() / std::max<std::size_t>(places.size(), 1);
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std::size_t least,
+                                       std::size_t share, std::size_t count) {
   using Rank = std::tuple<bool, int, SteadyTime, std::size_t>;
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < occupants.size(); ++i) {
     const Occupant& it = occupants[i];
-    const std::size_t of_network = places[it.network];
-    if (it.state == Occupant::State::kBusy || of_network < own) continue;
-    ranks.emplace_back(of_network <= share, -static_cast<int>(it.state), it.since, i);
+    if (it.state == Occupant::State::kBusy || it.places < least) continue;
+    ranks.emplace_back(it.places <= share, -static_cast<int>(it.state), it.since, i);
   }
   const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(count, ranks.size()));
   std::partial_sort(ranks.begin(), end, ranks.end());

@@ -22,13 +22,14 @@ struct Occupant {
   State state = State::kIdle;
   SteadyTime since;          // in this state
   std::string_view network;  // Peer::network
+  std::size_t places = 0;    // of its network, on all loops
 };
 
-// Returns the indices of at most `count` occupants to close for a connection from `newcomer`, in
-// the order to close them: those of networks with more than their share of the places come first;
-// then stuck ones, then unused ones, then idle ones. Within each group, the oldest comes first;
-// equally old ones are ordered by index. A network cannot displace one that has fewer places.
-std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
-                                       std::string_view newcomer, std::size_t count);
+// Returns the indices of at most `count` occupants to close, in the order to close them: those of
+// networks with more than `share` places come first; then stuck ones, then unused ones, then idle
+// ones. Within each group, the oldest comes first; equally old ones are ordered by index. Spares
+// networks with fewer than `least` places.
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std::size_t least,
+                                       std::size_t share, std::size_t count);
 
 }  // namespace sluice::net

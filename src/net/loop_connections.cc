@@ -28,6 +28,29 @@ void ConnectionCount::Remove() {
   none_.NotifyAll();
 }
 
+ConnectionCount::Network& ConnectionCount::Enter(std::string_view network) {
+  const MutexLock lock(mutex_);
+  Network& entered = *networks_.try_emplace(std::string(network), 0).first;
+  ++entered.second;
+  return entered;
+}
+
+void ConnectionCount::Leave(Network& network) {
+  const MutexLock lock(mutex_);
+  if (--network.second == 0) networks_.erase(networks_.find(network.first));
+}
+
+std::size_t ConnectionCount::Of(std::string_view network) const {
+  const MutexLock lock(mutex_);
+  const auto found = networks_.find(std::string(network));
+  return found == networks_.end() ? 0 : found->second.load();
+}
+
+std::size_t ConnectionCount::share() const {
+  const MutexLock lock(mutex_);
+  return open() / std::max<std::size_t>(networks_.size(), 1);
+}
+
 bool ConnectionCount::WaitForNone(SteadyTime deadline) {
   const MutexLock lock(mutex_);
   return none_.WaitUntil(mutex_, deadline, [this] { return open() == 0; });
@@ -46,6 +69,7 @@ void LoopConnections::Add(std::unique_ptr<ServedConnection> connection, LoopAssi
     without_place_.front()->Close();
   }
   if (!added.has_place()) without_place_.push_back(&added);
+  if (added.has_place()) added.network_ = &count_.Enter(added.AsOccupant().network);
   added.owner_ = this;
   added.assignment_ = std::move(assignment);
   added.in_owner_ = all_.insert(all_.end(), std::move(connection));
@@ -55,6 +79,7 @@ void LoopConnections::Add(std::unique_ptr<ServedConnection> connection, LoopAssi
 
 void LoopConnections::Remove(ServedConnection& connection) {
   if (connection.has_place()) {
+    count_.Leave(*connection.network_);
     count_.Remove();
   } else {
     std::erase(without_place_, &connection);
@@ -63,8 +88,9 @@ void LoopConnections::Remove(ServedConnection& connection) {
   all_.erase(connection.in_owner_);
 }
 
-bool LoopConnections::MakeRoom(std::string_view newcomer) {
-  const auto victims = Victims(newcomer, std::max<std::size_t>(all_.size() / kRoomPart, 1));
+bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_small) {
+  const std::size_t least = std::max(count_.Of(newcomer), spares_small ? count_.share() : 0);
+  const auto victims = Victims(least, std::max<std::size_t>(all_.size() / kRoomPart, 1));
   for (ServedConnection* const it : victims) CloseForRoom(*it);
   return !victims.empty();
 }
@@ -74,7 +100,7 @@ void LoopConnections::CloseForRoom(ServedConnection& connection) {
   connection.Close();
 }
 
-std::vector<ServedConnection*> LoopConnections::Victims(std::string_view newcomer,
+std::vector<ServedConnection*> LoopConnections::Victims(std::size_t least,
                                                         std::size_t count) const {
   std::vector<ServedConnection*> connections;
   std::vector<Occupant> occupants;
@@ -82,9 +108,10 @@ std::vector<ServedConnection*> LoopConnections::Victims(std::string_view newcome
     if (!it->has_place()) continue;
     connections.push_back(it.get());
     occupants.push_back(it->AsOccupant());
+    occupants.back().places = it->network_->second;
   }
   std::vector<ServedConnection*> victims;
-  for (const std::size_t i : ChooseVictims(occupants, newcomer, count)) {
+  for (const std::size_t i : ChooseVictims(occupants, least, count_.share(), count)) {
     victims.push_back(connections[i]);
   }
   return victims;

@@ -8,7 +8,10 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,11 +26,22 @@ namespace sluice::net {
 // Counts the open connections of a server that have a place. Thread-safe.
 class ConnectionCount {
  public:
+  // A network with connections on loops, and how many they are.
+  using Network = std::pair<const std::string, std::atomic<std::size_t>>;
+
   explicit ConnectionCount(std::size_t max) : max_(max) {}
 
   // Counts a connection, or returns false if there is no place left.
   bool TryAdd();
   void Remove() SLUICE_EXCLUDES(mutex_);
+
+  // A connection that is counted has been added to a loop, or is about to be removed from it.
+  Network& Enter(std::string_view network) SLUICE_EXCLUDES(mutex_);
+  void Leave(Network& network) SLUICE_EXCLUDES(mutex_);
+  // The number of a network's connections on loops, and the average of all networks that have any.
+  std::size_t Of(std::string_view network) const SLUICE_EXCLUDES(mutex_);
+  std::size_t share() const SLUICE_EXCLUDES(mutex_);
+
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
   std::size_t max() const { return max_; }
 
@@ -37,8 +51,9 @@ class ConnectionCount {
  private:
   const std::size_t max_;
   std::atomic<std::size_t> open_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar none_;
+  std::unordered_map<std::string, std::atomic<std::size_t>> networks_ SLUICE_GUARDED_BY(mutex_);
 };
 
 class LoopConnections;
@@ -70,7 +85,8 @@ class ServedConnection : public Protocol, public Disposable {
   virtual void OnClose() = 0;
 
   const bool has_place_;
-  LoopConnections* owner_ = nullptr;  // null: not added yet, or closed
+  LoopConnections* owner_ = nullptr;             // null: not added yet, or closed
+  ConnectionCount::Network* network_ = nullptr;  // null: has no place
   std::list<std::unique_ptr<ServedConnection>>::iterator in_owner_;
   LoopAssignment assignment_;
 };
@@ -89,11 +105,14 @@ class LoopConnections {
   // it.
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
-  // Closes connections to make room for one from `newcomer`. Returns false if none may be closed.
-  bool MakeRoom(std::string_view newcomer);
+  // Closes connections to make room for one from `newcomer`, which cannot displace networks with
+  // fewer places; if `spares_small`, nor those with less than their share of the places. Returns
+  // false if none may be closed.
+  bool MakeRoom(std::string_view newcomer, bool spares_small = false);
 
-  // At most `count` connections with a place, in the order to close them.
-  std::vector<ServedConnection*> Victims(std::string_view newcomer, std::size_t count) const;
+  // At most `count` connections with a place, in the order to close them, of networks with at least
+  // `least` places.
+  std::vector<ServedConnection*> Victims(std::size_t least, std::size_t count) const;
   void CloseForRoom(ServedConnection& connection);
 
   // Drains all connections, including those added later.

@@ -62,8 +62,17 @@ class ConnectionServerTest : public testing::Test {
                     .on_replaced = [] {}});
   }
 
+  // Connects while loop `index` is the least busy one. The connection has a place.
+  BlockingSocket ConnectTo(std::size_t index, const std::string& from) {
+    std::vector<LoopAssignment> busy;
+    for (int i = 0; i < 20; ++i) busy.push_back(threads_.AssignTo(1 - index));
+    auto socket = BlockingSocket::ConnectTo(server_->address(), from);
+    EXPECT_EQ(socket.Read(1), "+");
+    return socket;
+  }
+
   const test::TempDir dir_;
-  const Address address_{.host = {}, .unix_path = dir_.path() / "socket"};
+  Address address_{.host = {}, .unix_path = dir_.path() / "socket"};
   IoThreads threads_{2};
   std::unique_ptr<ConnectionServer> server_;
 };
@@ -76,6 +85,19 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
     EXPECT_EQ(clients.back().Read(1), "+") << i;
   }
   EXPECT_LE(server_->count().open(), 4U);
+}
+
+// The second loop has connections of one network alone, all others belong to a network that wants
+// more.
+TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreReplaced) {
+  address_ = {.host = "127.0.0.1"};
+  Start(6);
+  std::vector<BlockingSocket> honest, greedy;
+  for (int i = 0; i < 2; ++i) honest.push_back(ConnectTo(1, "127.0.0.1"));
+  for (int i = 0; i < 4; ++i) greedy.push_back(ConnectTo(0, "127.0.0.2"));
+  for (int i = 0; i < 3; ++i) greedy.push_back(ConnectTo(1, "127.0.0.2"));
+  honest.push_back(ConnectTo(1, "127.0.0.1"));
+  for (std::size_t i = 0; i < honest.size(); ++i) EXPECT_TRUE(honest[i].IsSilent()) << i;
 }
 
 // The connections posted to the other loop are bounded, since each holds a file.

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
+#include <string_view>
+#include <vector>
 
 namespace sluice::net {
 namespace {
@@ -14,19 +18,29 @@ using enum Occupant::State;
 
 SteadyTime At(int second) { return SteadyTime(std::chrono::seconds(second)); }
 
+// Fills in the places, and passes the share.
+std::vector<std::size_t> Choose(std::vector<Occupant> occupants, std::size_t least,
+                                std::size_t count) {
+  std::map<std::string_view, std::size_t> places;
+  for (const Occupant& it : occupants) ++places[it.network];
+  for (Occupant& it : occupants) it.places = places[it.network];
+  return ChooseVictims(occupants, least, occupants.size() / std::max<std::size_t>(places.size(), 1),
+                       count);
+}
+
 TEST(ChooseVictims, OneNetwork_StuckOnesAreChosenFirst_ThenTheLongestIdle) {
   const std::vector<Occupant> occupants = {{kIdle, At(1), "a"},  {kBusy, At(0), "a"},
                                            {kStuck, At(5), "a"}, {kStuck, At(4), "a"},
                                            {kIdle, At(2), "a"},  {kIdle, At(3), "a"}};
-  EXPECT_THAT(ChooseVictims(occupants, "a", 1), ElementsAre(3));
-  EXPECT_THAT(ChooseVictims(occupants, "b", 4), ElementsAre(3, 2, 0, 4));
-  EXPECT_THAT(ChooseVictims(occupants, "b", 9), ElementsAre(3, 2, 0, 4, 5));
+  EXPECT_THAT(Choose(occupants, 6, 1), ElementsAre(3));
+  EXPECT_THAT(Choose(occupants, 0, 4), ElementsAre(3, 2, 0, 4));
+  EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(3, 2, 0, 4, 5));
 }
 
 TEST(ChooseVictims, UnusedConnections_AreChosenBeforeUsedOnes) {
   const std::vector<Occupant> occupants = {
       {kIdle, At(1), "a"}, {kUnused, At(3), "a"}, {kUnused, At(2), "a"}, {kStuck, At(4), "a"}};
-  EXPECT_THAT(ChooseVictims(occupants, "a", 9), ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(Choose(occupants, 4, 9), ElementsAre(3, 2, 1, 0));
 }
 
 TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers) {
@@ -34,15 +48,15 @@ TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers)
                                            {kIdle, At(3), "greedy"},
                                            {kIdle, At(2), "greedy"},
                                            {kBusy, At(0), "greedy"}};
-  EXPECT_THAT(ChooseVictims(occupants, "new", 9), ElementsAre(2, 1, 0));
+  EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(2, 1, 0));
 }
 
 TEST(ChooseVictims, Network_CannotDisplaceOneWithFewerConnections) {
   const std::vector<Occupant> occupants = {
       {kStuck, At(1), "honest"}, {kBusy, At(2), "greedy"}, {kBusy, At(3), "greedy"}};
-  EXPECT_THAT(ChooseVictims(occupants, "greedy", 9), IsEmpty());
-  EXPECT_THAT(ChooseVictims(occupants, "honest", 9), ElementsAre(0));
-  EXPECT_THAT(ChooseVictims({}, "new", 9), IsEmpty());
+  EXPECT_THAT(Choose(occupants, 2, 9), IsEmpty());
+  EXPECT_THAT(Choose(occupants, 1, 9), ElementsAre(0));
+  EXPECT_THAT(Choose({}, 0, 9), IsEmpty());
 }
 
 }  // namespace

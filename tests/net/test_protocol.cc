@@ -46,11 +46,20 @@ BlockingSocket::BlockingSocket(Socket socket) : socket_(std::move(socket)) {
   setsockopt(fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
 }
 
-BlockingSocket BlockingSocket::ConnectTo(const Address& address) {
+BlockingSocket BlockingSocket::ConnectTo(const Address& address, const std::string& from) {
   const Endpoint endpoint = Endpoint::FromNumeric(address).value();
   BlockingSocket made(Socket(socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  if (!from.empty()) {
+    const Endpoint own = Endpoint::FromNumeric({.host = from}).value();
+    test::Require(bind(made.fd(), own.get(), own.size) == 0, "bind");
+  }
   test::Require(connect(made.fd(), endpoint.get(), endpoint.size) == 0, "connect");
   return made;
+}
+
+bool BlockingSocket::IsSilent() const {
+  char next = 0;
+  return recv(fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 void BlockingSocket::Send(std::string_view bytes) {

@@ -89,7 +89,8 @@ class BlockingSocket {
 
   explicit BlockingSocket(Socket socket);
 
-  static BlockingSocket ConnectTo(const Address& address);
+  // `from`: the client's own IPv4 address; empty: any.
+  static BlockingSocket ConnectTo(const Address& address, const std::string& from = {});
 
   void Send(std::string_view bytes);
   // Sends all of `bytes`, waiting for a slow peer. Returns false if the peer has closed.
@@ -104,6 +105,8 @@ class BlockingSocket {
   void Reset();
   void Close() { socket_.Close(); }
   int fd() const { return socket_.fd(); }
+  // Whether the peer has neither sent more nor closed, as far as is known here.
+  bool IsSilent() const;
 
  private:
   Socket socket_;
