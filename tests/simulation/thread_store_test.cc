@@ -600,6 +600,32 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
   EXPECT_LT(checks[1]->decided_at, checks[2]->decided_at);
 }
 
+// The counter is new, so the node that imports its slot refuses both checks until the slot has
+// moved: at whatever time that is, the second check must not be decided before the first.
+TEST_F(ThreadStoreTest, SlotMigrates_CheckFollowsTheOneThatIsAskedElsewhere) {
+  redis_[0]->SetSlow(milliseconds(2));  // the other one replies before it
+  std::size_t slot = 0;
+  for (Duration moment(0); moment < milliseconds(6); moment += Duration(50)) {
+    while (OwnerOf(KeyIn(slot)) != 0) ++slot;
+    const std::string key = KeyIn(slot);
+    slots_.BeginMove(key, 1);
+    std::vector<RecordingCheck*> checks;
+    for (std::uint8_t i = 1; i <= 2; ++i) {
+      RecordingCheck& check = *checks.emplace_back(&Make({key}));
+      check.in_order = check.leases_units = true;
+      check.lease = {.id = {i}, .ttl = kTimeout};
+    }
+    loop_.Run([&] { store_->Submit(*checks[0]); });
+    RunFor(Duration(1));  // it is in flight
+    loop_.Run([&] { store_->Submit(*checks[1]); });
+    RunFor(moment);
+    slots_.EndMove(key);
+    RunFor(milliseconds(15));
+    EXPECT_EQ(checks[0]->counters.front().verdict.remaining, 9) << moment.count();
+    EXPECT_EQ(checks[1]->counters.front().verdict.remaining, 8) << moment.count();
+  }
+}
+
 // Two slots have moved. The store learns of the first, queues one piece of the first check again,
 // and then learns of the second.
 TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAPiece) {

@@ -237,6 +237,9 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
     // The slot map may have the address.
     if (node == nullptr) return TryAgainLater(std::move(pending));
     pending->routing = word == "ASK" ? Routing::kAsking : WithRedirects(*pending->check);
+    for (const CounterCheck& counter : pending->check->counters) {
+      if (word == "ASK" && pending->check->in_order) asked_[std::string(counter.key)] = node;
+    }
     return SendTo(node, std::move(pending));
   }
   // Those queued behind it must not overtake it.
@@ -262,6 +265,7 @@ void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view err
 }
 
 void ThreadStore::OnRedirected(Node& node) {
+  FollowAsked(node);
   ResendQueued(node);
   for (PendingPtr& next : node.RemoveQueuedIf([this](const PendingCheck& it) {
          const bool waits = waiting_.MustPrecede(it);
@@ -269,6 +273,30 @@ void ThreadStore::OnRedirected(Node& node) {
          return waits;
        })) {
     TryAgainLater(std::move(next));
+  }
+}
+
+// In-order checks have been sent to a node that imports their counters. Those of the same counters
+// that are queued at `node` follow at once: had they to come back from it first, an earlier check
+// might by then have been refused by the other node, and wait to be sent again.
+void ThreadStore::FollowAsked(Node& node) {
+  const auto asked = std::exchange(asked_, {});
+  DelayedChecks staying;
+  const auto follows = [&](const PendingCheck& it) {
+    const auto& counters = it.check->counters;
+    const bool goes =
+        it.check->in_order && it.routing != Routing::kAsking && !staying.MustPrecede(it) &&
+        std::ranges::all_of(counters, [&](const CounterCheck& counter) {
+          return asked.contains(counter.key) && SlotOf(counter.key) == SlotOf(counters.front().key);
+        });
+    if (!goes) staying.Add(it);
+    return goes;
+  };
+  if (asked.empty()) return;
+  for (PendingPtr& next : node.RemoveQueuedIf(follows)) {
+    next->routing = Routing::kAsking;
+    Node* const importing = asked.find(next->check->counters.front().key)->second;
+    SendTo(importing, std::move(next));
   }
 }
 

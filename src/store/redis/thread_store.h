@@ -78,6 +78,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   Node* NodeOf(std::string_view key) const { return RouteOf(key, Routing::kWithOthers).node; }
   std::optional<std::size_t> PartOf(const Node& node) const;
   Node* FollowRedirect(const Node& from, std::string_view error);
+  void FollowAsked(Node& node);
   void ResendQueued(Node& node);
   void Pause(PendingPtr pending);
   void TryAgainLater(PendingPtr pending);
@@ -113,6 +114,8 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   std::uint64_t next_number_ = 0;
   PendingChecks try_again_;  // in order of arrival
   DelayedChecks waiting_;    // the same checks
+  // By key of an in-order check that `OnRedirect` has sent to a node which imports it: that node.
+  std::map<std::string, Node*, std::less<>> asked_;
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;
 };
