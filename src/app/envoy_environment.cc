@@ -34,7 +34,8 @@ constexpr std::array<std::string_view, 18> kMeaningless{
     "RUNTIME_",
     "STATSD_",
     "TRACING_",
-    "XDS_CLIENT_BACKOFF_"};
+    "XDS_CLIENT_BACKOFF_",
+};
 
 using Words = std::array<std::string_view, 6>;
 

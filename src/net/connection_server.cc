@@ -93,8 +93,8 @@ void ConnectionServer::Add(Arrival arrival) {
     return;
   }
   bool has_place = arrival.has_place || count_.TryAdd();
-  // Another loop may take the place that this one has freed.
   const bool spares_small = arrival.turned_away < threads_.size();
+  // Another loop may take the place that this one has freed.
   while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network(), spares_small)) {
     has_place = count_.TryAdd();
   }

@@ -67,7 +67,7 @@ class ConnectionServer {
     Socket socket;
     LoopAssignment assignment;
     bool has_place = true;
-    std::size_t turned_away = 0;  // by so many loops; each is asked twice
+    std::size_t turned_away = 0;  // how often a loop could not make room; each tries twice
   };
 
   ConnectionServer(IoThreads& threads, const Options& options, std::unique_ptr<Acceptor> acceptor);

@@ -26,7 +26,7 @@ namespace sluice::net {
 // Counts the open connections of a server that have a place. Thread-safe.
 class ConnectionCount {
  public:
-  // A network with connections on loops, and how many they are.
+  // A network (Peer::network), and the number of its connections on all loops.
   using Network = std::pair<const std::string, std::atomic<std::size_t>>;
 
   explicit ConnectionCount(std::size_t max) : max_(max) {}
@@ -38,8 +38,9 @@ class ConnectionCount {
   // A connection that is counted has been added to a loop, or is about to be removed from it.
   Network& Enter(std::string_view network) SLUICE_EXCLUDES(mutex_);
   void Leave(Network& network) SLUICE_EXCLUDES(mutex_);
-  // The number of a network's connections on loops, and the average of all networks that have any.
+  // The number of a network's connections on all loops.
   std::size_t Of(std::string_view network) const SLUICE_EXCLUDES(mutex_);
+  // The average number of connections of a network that has any.
   std::size_t share() const SLUICE_EXCLUDES(mutex_);
 
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }

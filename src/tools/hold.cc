@@ -338,9 +338,8 @@ std::function<int()> DeclareHold(CLI::App& app) {
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
       "Signals are passed on to it.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if\n"
-      "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr "
-      "says\n"
-      "why.\n"
+      "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
+      "says why.\n"
       "Example: sluice hold shop endpoint=/export --wait 60s -- tar -czf shop.tgz config");
   return [options] { return Hold(*options); };
 }

@@ -87,8 +87,8 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
   EXPECT_LE(server_->count().open(), 4U);
 }
 
-// The second loop has connections of one network alone, all others belong to a network that wants
-// more.
+// One loop serves a single network. The other network, which wants more places, has all its
+// connections on the other loop.
 TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreReplaced) {
   address_ = {.host = "127.0.0.1"};
   Start(6);

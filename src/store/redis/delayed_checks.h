@@ -1,4 +1,4 @@
-// In-order checks of a cluster that are sent later, and what must wait for them.
+// A set of in-order checks of a cluster, to find those that must not be decided before them.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 
 namespace sluice::redis {
 
-// Checks of the same counters that arrived after these must wait.
 class DelayedChecks {
  public:
   // The check must outlive this object.
@@ -22,6 +21,7 @@ class DelayedChecks {
     }
   }
 
+  // Whether one of them arrived before `check` and shares a counter with it.
   bool MustPrecede(const PendingCheck& check) const {
     return std::ranges::any_of(CountersOf(check), [&](const CounterCheck& counter) {
       const auto first = first_.find(counter.key);

@@ -1,5 +1,5 @@
-// The check that returns a grant which came late. Its listener hears of it as of an undo, because
-// denials of earlier checks are outdated then.
+// Returns a grant that came too late to be used. The listener is told as of an undo: units become
+// free, so what was denied before may be allowed now.
 //
 // Loop thread only.
 #pragma once

@@ -276,10 +276,12 @@ void ThreadStore::OnRedirected(Node& node) {
   }
 }
 
-// In-order checks have been sent to a node that imports their counters. Those of the same counters
-// that are queued at `node` follow at once: had they to come back from it first, an earlier check
-// might by then have been refused by the other node, and wait to be sent again.
+// In-order checks have been sent to a node that imports their counters. Checks of these counters
+// alone that are queued at `node` follow at once, unless one before them stays. If they were sent
+// to `node` first, the other node might refuse an earlier check meanwhile and then decide them
+// first.
 void ThreadStore::FollowAsked(Node& node) {
+  if (asked_.empty()) return;
   const auto asked = std::exchange(asked_, {});
   DelayedChecks staying;
   const auto follows = [&](const PendingCheck& it) {
@@ -292,7 +294,6 @@ void ThreadStore::FollowAsked(Node& node) {
     if (!goes) staying.Add(it);
     return goes;
   };
-  if (asked.empty()) return;
   for (PendingPtr& next : node.RemoveQueuedIf(follows)) {
     next->routing = Routing::kAsking;
     Node* const importing = asked.find(next->check->counters.front().key)->second;
