@@ -35,6 +35,104 @@ TEST(TokenBucket, GreedyCaller_GetsAllThatIsPromised) {
   EXPECT_EQ(units, 10 + 7 * 100);
 }
 
+// Random checks, close together and then with gaps in which the bucket fills, of which most are
+// undone later.
+struct UndoneCheck {
+  Passage check;
+  TokenBucket::Snapshot before;
+  Time undone_at;
+};
+struct UndoHistory {
+  Passages passed;
+  std::vector<UndoneCheck> undone;
+};
+
+UndoHistory RandomUndos(const TokenBucket& limit, std::size_t most_at_once, std::uint32_t seed) {
+  Arrivals arrivals(seed);
+  UndoHistory history;
+  std::vector<UndoneCheck> pending;
+  TokenBucket::State state;
+  Time now{hours(1)};
+  limit.Open(state, now);
+  for (int i = 0; i < 600; ++i) {
+    now += (arrivals.Below(4) == 0 ? 40 : 1) * arrivals.Gap();
+    limit.Advance(state, now);
+    const std::int64_t cost = arrivals.Cost();
+    const bool admits = limit.Grants(state, {{}, cost}, 1) > 0;
+    if (admits && pending.size() < most_at_once && arrivals.Below(3) > 0) {
+      pending.push_back({{now, cost}, TokenBucket::Summarize(state, 0, 0, now), {}});
+    } else if (admits) {
+      history.passed.push_back({now, cost});
+    }
+    if (admits) limit.Take(state, cost, 1);
+    if (pending.empty() || arrivals.Below(2) == 0) continue;
+    const auto next = pending.begin() + arrivals.Below(static_cast<std::int64_t>(pending.size()));
+    limit.Undo(state, next->check.cost, next->before);
+    next->undone_at = now;
+    history.undone.push_back(*next);
+    pending.erase(next);
+  }
+  return history;
+}
+
+// The units of the checks that were under way when the interval began and were undone in it.
+std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
+  std::int64_t units = 0;
+  for (const UndoneCheck& undone : history.undone) {
+    const bool in_it =
+        undone.check.at <= begin && begin <= undone.undone_at && undone.undone_at <= end;
+    if (in_it) units += undone.check.cost;
+  }
+  return units;
+}
+
+// The beginning of the time, with the interval at its end, during all of which checks were under
+// way that were undone later.
+Time UnderWaySince(const UndoHistory& history, Time begin) {
+  for (bool earlier = true; earlier;) {
+    earlier = false;
+    for (const UndoneCheck& undone : history.undone) {
+      if (undone.check.at >= begin || undone.undone_at < begin) continue;
+      begin = undone.check.at;
+      earlier = true;
+    }
+  }
+  return begin;
+}
+
+TEST(TokenBucket, OneCheckAtATimeIsUndone_EveryIntervalAdmitsAtMostBurstPlusRateTimesLength) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const UndoHistory history = RandomUndos(kTokens, 1, seed);
+    ASSERT_GT(history.undone.size(), 50u);
+    ASSERT_LE(MostBeyond(history.passed, {kTokens.rate, kTokens.period}),
+              kTokens.burst * kTokens.period.count());
+  }
+}
+
+TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetTheirUnitsButNoMoreThanRefilledMeanwhile) {
+  int with_more = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const UndoHistory history = RandomUndos(kTokens, 100, seed);
+    ASSERT_GT(history.undone.size(), 50u);
+    for (std::size_t from = 0; from < history.passed.size(); ++from) {
+      const Time begin = history.passed[from].at;
+      std::int64_t units = 0;
+      for (std::size_t to = from; to < history.passed.size(); ++to) {
+        const Time end = history.passed[to].at;
+        units += history.passed[to].cost;
+        const std::int64_t more =
+            (units - kTokens.burst) * kTokens.period.count() - kTokens.rate * (end - begin).count();
+        if (more <= 0) continue;
+        ++with_more;
+        const Duration under_way = end - UnderWaySince(history, begin);
+        ASSERT_LE(more, GivenBack(history, begin, end) * kTokens.period.count()) << seed;
+        ASSERT_LE(more, kTokens.rate * under_way.count()) << seed;
+      }
+    }
+  }
+  EXPECT_GT(with_more, 0) << "why the comment of Undo promises this for one check only";
+}
+
 TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesLength) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const Passages passed = RandomPassages(kTokens, seed, kWaits);

@@ -50,6 +50,12 @@ class Model {
   static constexpr int kNoServer = -1;  // a failover, or an expiry
   static constexpr int kEnded = -2;     // a server that has crashed
 
+  // A check, or a part of a lease, whose units were given back.
+  struct Undone {
+    std::int64_t units = 0;
+    Time since;  // when it was decided, at the earliest
+  };
+
   // A change of a counter by Redis.
   struct Change {
     Time at;
@@ -58,9 +64,9 @@ class Model {
     Limit limit;
     CounterState state;  // after it
     bool gives_back = false;
-    bool settles = false;                // a lease, or returns a grant
-    bool opens = false;                  // the counter is new, whatever its limit
-    std::optional<Time> undoes_since{};  // of an undo: when its check was decided, at the earliest
+    bool settles = false;  // a lease, or returns a grant
+    bool opens = false;    // the counter is new, whatever its limit
+    std::optional<Undone> undone{};
   };
   void Record(const std::string& counter, Change change);
   const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }

@@ -219,7 +219,7 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                   .state = draft.state,
                   .gives_back = mode == Mode::kUndo || mode == Mode::kSettle || draft.took_back,
                   .settles = mode == Mode::kSettle || draft.took_back,
-                  .undoes_since = draft.undoes_since});
+                  .undone = draft.undone});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives

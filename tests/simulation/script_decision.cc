@@ -119,7 +119,7 @@ ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit,
     draft.charged = done.dropped - draft.units;  // even if they have left by now
     const auto* const bucket = std::get_if<TokenBucket>(draft.limit);
     if (bucket != nullptr) {
-      draft.undoes_since = Time(Duration(static_cast<std::int64_t>(before[1])));
+      draft.undone = {draft.units, Time(Duration(static_cast<std::int64_t>(before[1])))};
     }
   } else if (checks.demand.mode != Mode::kRenew || all_admit) {
     done = Change(*draft.limit, draft.state, checks);

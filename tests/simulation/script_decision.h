@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/algorithm/counter.h"
+#include "tests/simulation/model.h"
 #include "tests/simulation/planted.h"
 
 namespace sluice::simulation {
@@ -41,7 +42,7 @@ struct Draft {
   bool took_back = false;    // units of a grant
   std::int64_t granted = 0;
   std::int64_t ended = 0;  // units of grants that were not returned
-  std::optional<Time> undoes_since{};
+  std::optional<Model::Undone> undone{};
   // By settling a lease of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;

@@ -52,7 +52,9 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
       held.units != Held::kNothing && draft.units != kAsTaken && !TakesLeases(limit);
   if (settles_units && draft.units < held.units && RefundsInFull(limit)) {
     draft.given_back = held.units - draft.units;  // even if they have left by now
-    draft.undoes_since = Time();
+    if (const auto* const bucket = std::get_if<TokenBucket::Snapshot>(&held.before)) {
+      draft.undone = {draft.given_back, bucket->last};
+    }
     if (recorded.planted == Planted::kSettledByRefund) return Refund(held, checks, draft);
   }
   const ChangeResult done = Settle(limit, draft.state, held, checks);

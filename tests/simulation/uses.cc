@@ -93,7 +93,7 @@ std::vector<std::string> Uses::Judge(const Model& model) const {
   std::vector<std::string> broken;
   for (const auto& [counter, account] : accounts_) {
     if (const auto* const bucket = std::get_if<TokenBucket>(&account.limit)) {
-      JudgeBucket(*bucket, {counter, account, UndoneIn(model, counter)}, broken);
+      JudgeBucket(*bucket, {counter, account, UndoneOf(model, counter)}, broken);
     } else {
       JudgeWindows(std::get<FixedWindow>(account.limit), {counter, account, {}}, broken);
     }
@@ -101,35 +101,51 @@ std::vector<std::string> Uses::Judge(const Model& model) const {
   return broken;
 }
 
-// While checks that will be undone have taken units, a full bucket refills. Each undo takes into
-// account what refilled since its check; but not what it would have lost if others, undone before
-// it, had taken nothing. So a bucket may refill this time twice.
-std::vector<Uses::Interval> Uses::UndoneIn(const Model& model, const std::string& counter) const {
-  std::vector<Interval> undone;
+std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& counter) const {
+  std::vector<Undone> all;
   const auto changes = model.changes().find(counter);
-  if (changes == model.changes().end()) return undone;
+  if (changes == model.changes().end()) return all;
   for (const Model::Change& change : changes->second) {
-    if (!change.undoes_since) continue;
+    if (!change.undone) continue;
     // Its times cannot be compared if the clock jumped.
-    undone.push_back(jumps_.empty() ? Interval{*change.undoes_since, change.at}
-                                    : Interval{Time::min(), Time::max()});
+    const Interval within = jumps_.empty() ? Interval{change.undone->since, change.at}
+                                           : Interval{Time::min(), Time::max()};
+    all.push_back({change.undone->units, within});
   }
-  std::sort(undone.begin(), undone.end(),
-            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-  return undone;
+  std::sort(all.begin(), all.end(),
+            [](const Undone& a, const Undone& b) { return a.within.begin < b.within.begin; });
+  return all;
 }
 
-// The part of `interval` that `others`, in order of their beginning, cover.
-Duration Uses::Covered(const Interval& interval, const std::vector<Interval>& others) {
-  Duration covered{};
-  Time until = interval.begin;
-  for (const Interval& other : others) {
-    const Time end = std::min(other.end, interval.end);
-    const Time begin = std::max(other.begin, until);
-    if (end > begin) covered += end - begin;
-    until = std::max(until, end);
+// How long the interval lasts, together with the time before it, back to when no check was under
+// way that was undone later. `undone` is in order of its beginning.
+Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
+  Time since = interval.begin;
+  Time until = Time::min();
+  for (const Undone& its : undone) {
+    if (its.within.begin > interval.begin) break;
+    if (its.within.begin > until) since = its.within.begin;
+    until = std::max(until, its.within.end);
   }
-  return covered;
+  if (since == Time::min()) return Duration::max();
+  return interval.end - (until < interval.begin ? interval.begin : since);
+}
+
+// In 1/period of a unit. A check that was under way when the interval began, and was undone in it,
+// gives back its units, less what a bucket without it would have lost because it was full. The undo
+// cannot know that the bucket was full only since others were undone before it. So what refilled
+// while such checks were under way may be used once more.
+std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
+                             const std::vector<Undone>& undone) {
+  std::int64_t units = 0;
+  for (const Undone& its : undone) {
+    const bool in_it = its.within.begin < interval.begin && interval.begin <= its.within.end &&
+                       (its.within.end <= interval.end || its.within.end == Time::max());
+    if (in_it) units += its.units;
+  }
+  const std::int64_t most = units * limit.period.count();
+  const Duration under_way = UnderWay(interval, undone);
+  return under_way == Duration::max() ? most : std::min(most, limit.rate * under_way.count());
 }
 
 // In every interval that begins with one use and ends with another. The time that the clock skips
@@ -147,13 +163,14 @@ void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
       if (used <= limit.burst) continue;
       const Interval interval{first.within.begin, last.within.end};
       const Duration lasts = interval.end - interval.begin + Duration(2);  // times are rounded
-      Duration refills = lasts + Covered(interval, judged.undone);
+      Duration refills = lasts;
       for (const ClockJump& jump : jumps_) {
         const bool meets = interval.begin <= jump.at && jump.at <= interval.end;
         if (meets && jump.by > Duration()) refills += jump.by;
       }
       const std::int64_t most = limit.burst + ExtraIn(judged.account, interval);
-      if ((used - most) * limit.period.count() <= limit.rate * refills.count()) continue;
+      const std::int64_t more = (used - most) * limit.period.count() - limit.rate * refills.count();
+      if (more <= 0 || more <= GivenBack(limit, interval, judged.undone)) continue;
       return broken.push_back(fmt::format("{}: {} units of {} were used within {} µs",
                                           judged.counter, used, most, lasts.count()));
     }

@@ -53,17 +53,21 @@ class Uses {
     std::vector<Units> extra;  // may be used on top in intervals that meet these
   };
 
+  using Undone = Units;  // from the check to its undo
+
   struct Judged {
     const std::string& counter;
     const Account& account;
-    std::vector<Interval> undone;
+    std::vector<Undone> undone;
   };
   void JudgeBucket(const TokenBucket& limit, const Judged& judged,
                    std::vector<std::string>& broken) const;
   void JudgeWindows(const FixedWindow& limit, const Judged& judged,
                     std::vector<std::string>& broken) const;
-  std::vector<Interval> UndoneIn(const Model& model, const std::string& counter) const;
-  static Duration Covered(const Interval& interval, const std::vector<Interval>& others);
+  std::vector<Undone> UndoneOf(const Model& model, const std::string& counter) const;
+  static Duration UnderWay(const Interval& interval, const std::vector<Undone>& undone);
+  static std::int64_t GivenBack(const TokenBucket& limit, const Interval& interval,
+                                const std::vector<Undone>& undone);
   static std::int64_t ExtraIn(const Account& account, const Interval& interval);
 
   // When the store decided, on its clock; empty if that is not certain, or if the counter's time

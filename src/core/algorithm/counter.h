@@ -76,8 +76,9 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
 // took slots under checks.lease. If no other check followed, the counter is as if the check had not
-// happened; otherwise it never holds more than that. Units that have left by now are not removed
-// again.
+// happened; otherwise it never holds more than that, unless earlier checks have been undone since:
+// then a bucket may also hold what it would have lost without them, as a full one. Units that have
+// left by now are not removed again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
