@@ -120,7 +120,7 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
       ->type_name("WORD")
       ->default_str("uniform");
   app.add_option("--exponent", options.exponent, "For zipf: value i has frequency 1 / i^EXPONENT")
-      ->check(CLI::Range(0.01, 10.0))
+      ->check(NumberWithin(0.01, 10))
       ->type_name("EXPONENT")
       ->default_str(fmt::format("{}", kDefaultExponent));
 }
@@ -131,7 +131,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
       app.add_option("--rate", plan.rate,
                      "Open loop: checks per second. Messages have fixed start times, from which "
                      "latency counts")
-          ->check(CLI::Range(0.001, 1e7))
+          ->check(NumberWithin(0.001, 1e7))
           ->type_name("RATE");
   app.add_option("--in-flight", plan.in_flight,
                  "Closed loop: messages in flight, over all connections")

@@ -148,7 +148,7 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
       ->needs(repeat);
   app.add_option("--rate", options.rate,
                  "Checks per second. Each has a fixed start time, from which latency counts")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(NumberWithin(0.001, 1e6))
       ->type_name("RATE")
       ->needs(repeat);
 }

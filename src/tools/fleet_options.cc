@@ -24,23 +24,24 @@ void FleetOptions::AddTo(CLI::App& app) {
 // name that is unknown: the attempt to connect reports it.
 std::vector<AdminOptions> FleetOptions::Servers() const {
   std::vector<AdminOptions> servers;
+  AdminOptions server = admin;
+  const auto add = [&](std::string text) {
+    server.server.address = std::move(text);
+    const bool known = std::any_of(servers.begin(), servers.end(), [&](const auto& it) {
+      return it.server.address == server.server.address;
+    });
+    if (!known) servers.push_back(server);
+  };
   for (const std::string& text : addresses) {
     const Address address = *Address::Parse(text);  // the flag's check has parsed it before
-    AdminOptions server = admin;
-    server.server.address = text;
-    auto found = net::Resolver::SystemLookup(address);
+    server.server.tls_server_name = admin.server.tls_server_name;
+    const auto found = net::Resolver::SystemLookup(address);
     if (address.is_unix() || address.is_local() || !found || found->empty()) {
-      servers.push_back(std::move(server));
+      add(text);
       continue;
     }
     if (server.server.tls_server_name.empty()) server.server.tls_server_name = address.host;
-    for (const net::Endpoint& endpoint : *found) {
-      server.server.address = endpoint.ToString();
-      const bool known = std::any_of(servers.begin(), servers.end(), [&](const auto& it) {
-        return it.server.address == server.server.address;
-      });
-      if (!known) servers.push_back(server);
-    }
+    for (const net::Endpoint& endpoint : *found) add(endpoint.ToString());
   }
   return servers;
 }

@@ -4,12 +4,21 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace sluice::tools {
 namespace {
+
+void CheckUtf8(const char* what, const std::string& text) {
+  if (!IsValidUtf8(text)) {
+    throw CLI::ValidationError(fmt::format("{} {:?}: not valid UTF-8", what, text));
+  }
+}
 
 void CheckAttributes(const std::vector<std::string>& attributes) {
   std::map<std::string, std::string> seen;
   for (const std::string& attribute : attributes) {
+    CheckUtf8("attribute", attribute);
     const auto equals = attribute.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw CLI::ValidationError(
@@ -44,7 +53,10 @@ void RequestOptions::AddTo(CLI::App& app) {
   app.add_option("DOMAIN", domain, "Domain of the rules, such as shop")->required();
   app.add_option("KEY=VALUE", attributes,
                  "Attributes of the request, such as endpoint=/boot/pay user=42");
-  app.callback([this] { CheckAttributes(attributes); });
+  app.callback([this] {
+    CheckUtf8("domain", domain);
+    CheckAttributes(attributes);
+  });
 }
 
 void AmountOptions::AddTo(CLI::App& app) {

@@ -108,6 +108,16 @@ std::string IsAddress(const std::string& text) {
   return parsed ? std::string() : parsed.error().message;
 }
 
+CLI::Validator NumberWithin(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double number = 0;
+    const bool parsed = CLI::detail::lexical_cast(text, number);
+    if (parsed && number >= least && number <= most) return std::string();
+    return fmt::format("{}: expected a number from {} to {}", text, least, most);
+  };
+  return {check, fmt::format("FLOAT in [{} - {}]", least, most)};
+}
+
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address) {
   return app.add_option(flag, address, description)->type_name("ADDRESS")->check(IsAddress);

@@ -37,6 +37,9 @@ int FailBeforeCall(const Error& error);
 // A flag's check: why `text` is not an address, or an empty string.
 std::string IsAddress(const std::string& text);
 
+// A flag's check, as CLI::Range, which takes "nan".
+CLI::Validator NumberWithin(double least, double most);
+
 // Adds a flag for an address that Address::Parse accepts.
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address);

@@ -1,22 +1,39 @@
-// Runs schedules of the simulation: simulate [FIRST [COUNT [FAULT]]]. Prints the seed of each
-// schedule that breaks a promise; the seed replays it. FAULT is the number of a fault to plant.
+// Runs schedules of the simulation. Prints the seed of each that breaks a promise; the seed replays
+// it.
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 
 #include <fmt/format.h>
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 #include "tests/simulation/schedule.h"
 
+using sluice::simulation::Planted;
+
 int main(int argc, char** argv) {
+  std::uint64_t first = 1;
+  std::uint64_t count = 1;
+  int fault = 0;
+  CLI::App app("Runs schedules of the simulation, each generated from its seed.", "simulate");
+  app.add_option("FIRST", first, "Seed of the first schedule")->capture_default_str();
+  app.add_option("COUNT", count, "Number of schedules; the next seeds follow")
+      ->capture_default_str();
+  app.add_option("FAULT", fault, "A fault to plant: its number in tests/simulation/planted.h")
+      ->check(CLI::Range(0, static_cast<int>(Planted::kDenialsOutliveReturns)))
+      ->capture_default_str();
+  app.footer(
+      "Exit status: 0 no promise was broken, 1 some were; their seeds are printed.\n"
+      "Example: simulate 1 1000000");
+  CLI11_PARSE(app, argc, argv);
+
   spdlog::set_level(spdlog::level::off);
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // it would take time for each server
-  const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
-  const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  const auto planted = static_cast<sluice::simulation::Planted>(argc > 3 ? std::atoi(argv[3]) : 0);
+  const auto planted = static_cast<Planted>(fault);
   sluice::simulation::Report sum;
   std::uint64_t broken = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {

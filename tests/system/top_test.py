@@ -53,7 +53,7 @@ class Top:
 class LinesTest(unittest.TestCase):
     def test_lines_show_rules_and_the_keys_most_denied(self):
         server = watched()
-        top = Top(self, "--addr", server.address)
+        top = Top(self, "--addr", server.address, "--addr", server.address)  # asked once
         top.until(lambda line: "1 server " in line, "the totals")
         server.check(25, "endpoint=/pay", "user=ada")
         top.until(lambda line: "shop/per-user  allowed" in line, "the rule")

@@ -331,6 +331,8 @@ class ArgumentTest(unittest.TestCase):
             (["check"], "DOMAIN is required"),
             (["check", "shop", "user"], 'attribute "user": expected KEY=VALUE'),
             (["check", "shop", "=42"], 'attribute "=42": expected KEY=VALUE'),
+            (["check", "shop", b"a=\xff"], 'attribute "a=\\xff": not valid UTF-8\n'),
+            (["check", b"sh\xfep"], 'domain "sh\\xfep": not valid UTF-8\n'),
             (["check", "shop", "a=1", "a=2"], 'attribute "a=2": already given as "a=1"'),
             (["check", "shop", "--addr", "nowhere"], '"nowhere" is not an address'),
             (["check", "shop", "--timeout", "5"], 'found "5"; allowed is a duration such as 250ms'),
