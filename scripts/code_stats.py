@@ -17,9 +17,9 @@ CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
 # The lines of `src`. If you add a feature, raise it by the lines that the feature needs.
 # Leases of units need 1,600, Admin.Watch 600, replay 2,200, top and console 1,250,
-# limits that follow the load 500, prefetch 700, charges in flight and late grants 37, places of networks 29,
+# limits that follow the load 500, prefetch 736, charges in flight and late grants 37, places of networks 29,
 # the order of batches while slots move 26, numbers and UTF-8 in flags 21.
-MOST_LINES_OF_CODE = 39213
+MOST_LINES_OF_CODE = 39249
 MOST_LINES_OF_A_CLASS = 600
 # The number of files of `src` to change for a new setting, and for a new metric.
 MOST_FILES_OF_A_SETTING = 3

@@ -26,22 +26,29 @@ bool IsLarge(const CounterCheck& counter) {
 
 }  // namespace
 
-// A grant on its way back. Owns itself.
-class GrantTable::Returning final : public StoreCheck {
+// Returns a grant, or asks for the next one. Owns itself.
+class GrantTable::GrantCall final : public StoreCheck {
  public:
-  Returning(GrantTable& table, std::string_view key, const Limit& limit,
-            const GrantReturn& returned)
+  GrantCall(GrantTable& table, std::string_view key, const Limit& limit,
+            const GrantReturn& returned, const GrantWish& wanted)
       : table_(table), key_(key), limit_(limit) {
-    counters.push_back({.key = key_, .limit = &limit_, .units = 0, .returned = returned});
-    demand.mode = Mode::kPeek;
+    counters.push_back(
+        {.key = key_, .limit = &limit_, .units = 0, .returned = returned, .wanted = wanted});
+    demand.mode = wanted.units > 0 ? Mode::kConsume : Mode::kPeek;
     concerns_grants = true;
-    deadline = last_deadline = SteadyNow() + std::chrono::seconds(1);  // most have ended by then
+    const Duration useful = wanted.units > 0 ? wanted.life : Duration(std::chrono::seconds(1));
+    deadline = last_deadline = SteadyNow() + useful;
   }
 
  private:
   void OnDecided() override {
-    table_.CountReturn(counters.front());
-    table_.clearings_.Note(key_, SteadyNow());
+    CounterCheck& counter = counters.front();
+    if (counter.wanted.units > 0) {
+      table_.Learn(counter);
+    } else {
+      table_.CountReturn(counter);
+      table_.clearings_.Note(key_, SteadyNow());
+    }
     delete this;
   }
 
@@ -88,6 +95,7 @@ std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, 
   CoalescedChecks checks{.demand = check.DemandOf(counter), .granted = 1};
   CounterReport report;
   std::uint64_t serial = 0;
+  GrantWish next;
   {
     Shard& shard = ShardOf(counter.key);
     const MutexLock lock(shard.mutex);
@@ -99,8 +107,12 @@ std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, 
     checks.now = held.decided_at();
     report.snapshot = held.seen();
     serial = held.serial();
-    if (check.demand.mode == Mode::kConsume) held.Take(counter.units);
+    if (check.demand.mode == Mode::kConsume) {
+      held.Take(counter.units);
+      if (held.EndsSoon(now)) next = held.Ask(counter.units, now);
+    }
   }
+  if (next.units > 0) Submit(counter.key, *counter.limit, {}, next);
   Answer(counter, report, checks, 0);
   counter.charged = false;  // not in the store
   return serial;
@@ -142,7 +154,7 @@ void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
     if (found == shard.entries.end() || !found->second.holds()) return;
     returned = TakeOut(found->second, now);
   }
-  store_.Submit(*new Returning(*this, counter.key, *counter.limit, returned));
+  Submit(counter.key, *counter.limit, returned);
 }
 
 // If a counter has no entry, only its count is read.
@@ -203,21 +215,33 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
   if (grant.units > 0 && !is_kept) {
     const GrantReturn all{grant.generation, grant.units, grant.units};
-    store_.Submit(*new Returning(*this, counter.key, *counter.limit, all));
+    Submit(counter.key, *counter.limit, all);
   }
 }
 
-// Holds the grant that came, or one that could not be returned. Returns false if it may not.
+// Holds the grant that came, instead of one that is held, or the one that could not be returned.
+// Returns false if it may not.
 bool GrantTable::Keep(const CounterCheck& counter) {
-  Shard& shard = ShardOf(counter.key);
-  const MutexLock lock(shard.mutex);
-  const auto found = shard.entries.find(counter.key);
-  if (found == shard.entries.end()) return false;
-  HeldGrant& held = found->second;
-  const bool keeps = held.Learn(counter, IsCurrent(held));
-  if (keeps) ++held_;
-  NoteDue(shard, held);
+  GrantReturn earlier;
+  bool keeps = false;
+  {
+    Shard& shard = ShardOf(counter.key);
+    const MutexLock lock(shard.mutex);
+    const auto found = shard.entries.find(counter.key);
+    if (found == shard.entries.end()) return false;
+    HeldGrant& held = found->second;
+    if (held.holds() && counter.grant.units > 0) earlier = TakeOut(held, BootNow());
+    keeps = held.Learn(counter, IsCurrent(held), earlier.unused);
+    if (keeps) ++held_;
+    NoteDue(shard, held);
+  }
+  if (earlier.granted > 0) Submit(counter.key, *counter.limit, earlier);
   return keeps;
+}
+
+void GrantTable::Submit(std::string_view key, const Limit& limit, const GrantReturn& returned,
+                        const GrantWish& wanted) {
+  store_.Submit(*new GrantCall(*this, key, limit, returned, wanted));
 }
 
 void GrantTable::NoteDue(Shard& shard, const HeldGrant& held) {
@@ -243,7 +267,7 @@ void GrantTable::ReturnDue(Shard& shard, BootTime now) {
       auto& [key, held] = *next;
       const bool is_due = held.end() - kReturnEvery <= now || held.era != era_;
       if (held.holds() && is_due) {
-        all.push_back(new Returning(*this, key, held.limit, TakeOut(held, now)));
+        all.push_back(new GrantCall(*this, key, held.limit, TakeOut(held, now), {}));
       }
       if (held.forgotten() <= now) {
         shard.entries.erase(next);

@@ -1,7 +1,8 @@
 // The grants that this server holds: units of counters whose limits have `prefetch`. With these it
 // decides checks without the store. docs/prefetch.md explains them.
 //
-//   a check ─▶ Decides ─▶ every limit has units here: answered
+//   a check ─▶ Decides ─▶ every limit has units here: answered; asks for the next grant if this
+//                 │        one ends soon
 //                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
 //                    asks for a grant if the counter is asked for often ─▶ reply ─▶ Learn
 //   a lease ─▶ Prepare: what is held goes back before it
@@ -83,7 +84,7 @@ class GrantTable {
     Entries entries SLUICE_GUARDED_BY(mutex);
     std::atomic<BootTime> due{BootTime::max()};  // ReturnDue has nothing to do before
   };
-  class Returning;
+  class GrantCall;
 
   Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
   std::uint64_t Spend(const StoreCheck& check, CounterCheck& counter, BootTime now);
@@ -94,6 +95,8 @@ class GrantTable {
   bool Keep(const CounterCheck& counter);
   bool IsCurrent(const HeldGrant& held) const { return held.era == era_ && !closed_; }
   GrantReturn TakeOut(HeldGrant& held, BootTime now);
+  void Submit(std::string_view key, const Limit& limit, const GrantReturn& returned,
+              const GrantWish& wanted = {});
   void CountReturn(const CounterCheck& counter);
   static void NoteDue(Shard& shard, const HeldGrant& held);
   void ReturnDue(Shard& shard, BootTime now);

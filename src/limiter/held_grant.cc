@@ -21,26 +21,35 @@ void HeldGrant::Take(std::int64_t units) {
 }
 
 GrantReturn HeldGrant::TakeOut(BootTime now) {
-  const std::int64_t granted = std::exchange(grant_.units, 0);
-  const bool spent_early = 4 * left_ <= granted && now < begin_ + 3 * grant_.life / 4;
-  wanted_ = spent_early ? 2 * granted : granted - left_;
-  return {grant_.generation, granted, left_};
+  if (!asking_) SetWanted(now);
+  return {grant_.generation, std::exchange(grant_.units, 0), left_};
+}
+
+void HeldGrant::SetWanted(BootTime now) {
+  const auto granted = static_cast<double>(grant_.units);
+  const auto used = static_cast<double>(grant_.units - left_);
+  const auto held_for = std::chrono::duration<double>(now - begin_);
+  const double in_a_life = used * (GrantLife(limit) / held_for);
+  wanted_ = static_cast<std::int64_t>(std::min(2 * granted, in_a_life));
 }
 
 GrantWish HeldGrant::Ask(std::int64_t units, BootTime now) {
   if (now < ask_after_ || std::exchange(asking_, true)) return {};
-  begin_ = now;
+  if (holds()) SetWanted(now);
+  asked_at_ = now;
   wanted_ = std::max({wanted_, kFirstWish, 2 * units});
   return {std::min(wanted_, MostAtOnce(limit)), GrantLife(limit)};
 }
 
-bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep) {
+bool HeldGrant::EndsSoon(BootTime now) const {
+  return kLastPart * left_ <= grant_.units || now >= end_ - grant_.life / kLastPart;
+}
+
+bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused) {
   const bool asked = counter.wanted.units > 0;
   if (asked) asking_ = false;
   if (asked && std::exchange(is_void_, false)) return false;
-  if (asked && !counter.failure && counter.grant.units == 0) {
-    ask_after_ = begin_ + counter.wanted.life / 8;
-  }
+  if (asked && counter.grant.units == 0) ask_after_ = asked_at_ + counter.wanted.life / 8;
   if (!may_keep || holds()) return false;
   const GrantReturn& returned = counter.returned;
   if (HasNotRun(counter) && returned.granted > 0 && returned.generation == grant_.generation) {
@@ -48,10 +57,11 @@ bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep) {
     left_ = returned.unused;
   } else if (counter.grant.units > 0 && limit == *counter.limit) {
     grant_ = counter.grant;
+    begin_ = asked_at_;
     left_ = grant_.units;
     end_ = begin_ + 9 * grant_.life / 10;
     seen_ = counter.before;
-    if (counter.charged) sluice::Take(limit, seen_, counter.units);
+    sluice::Take(limit, seen_, (counter.charged ? counter.units : 0) - unused);
     decided_at_ = counter.decided_at;
   } else {
     return false;
@@ -63,7 +73,7 @@ bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep) {
 BootTime HeldGrant::forgotten() const {
   if (holds() || asking_) return BootTime::max();
   const bool is_unused = wanted_ < GrantsOut::kFewest;
-  return is_unused ? BootTime::min() : std::max(begin_, end_) + kForgets;
+  return is_unused ? BootTime::min() : std::max(asked_at_, end_) + kForgets;
 }
 
 }  // namespace sluice

@@ -15,6 +15,8 @@ class HeldGrant {
  public:
   // The first number of units to ask for, and the smallest.
   static constexpr std::int64_t kFirstWish = 8;
+  // The next grant is asked for when this part of the units or of the life is left: an eighth.
+  static constexpr std::int64_t kLastPart = 8;
   // An entry that holds nothing is forgotten after this.
   static constexpr Duration kForgets = kMaxPrefetch;
 
@@ -42,10 +44,13 @@ class HeldGrant {
   // was refused just now.
   GrantWish Ask(std::int64_t units, BootTime now);
 
+  // Whether the next grant should be asked for. REQUIRES: holds()
+  bool EndsSoon(BootTime now) const;
+
   // A check that returned or wanted a grant has been answered by the store, or has failed. If
   // `may_keep`, holds the grant that came, or the one that could not be returned. Returns whether
-  // it does.
-  bool Learn(const CounterCheck& counter, bool may_keep);
+  // it does. `unused`: what was just taken out, to make room for the grant that came.
+  bool Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused);
 
   // The counter was reset: neither what is held nor what is on its way is used.
   void Forget() {
@@ -62,12 +67,15 @@ class HeldGrant {
   std::uint64_t era = 0;  // see GrantTable
 
  private:
+  void SetWanted(BootTime now);
+
   Grant grant_;  // the latest; no units: nothing is held
   std::int64_t left_ = 0;
   CounterSnapshot seen_;
   Time decided_at_;
   BootTime begin_;  // when the store was asked for it
   BootTime end_;
+  BootTime asked_at_;  // for the next one
   BootTime ask_after_;
   std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;

@@ -60,6 +60,7 @@ class Server {
     const BootTime boot(now.time_since_epoch());
     if (held_ && held_->MayTake(cost, boot)) {
       held_->Take(cost);
+      if (held_->EndsSoon(boot)) Replace(held_->Ask(cost, boot), boot);
       return true;
     }
     if (!held_ && often_->IsOften(kKey, GrantLife(kPrefetching), boot)) held_.emplace(kPrefetching);
@@ -71,7 +72,7 @@ class Server {
     }
     check.concerns_grants = counter.returned.granted > 0 || counter.wanted.units > 0;
     Submit(check);
-    if (held_) held_->Learn(counter, true);
+    if (held_) held_->Learn(counter, true, 0);
     return check.admitted;
   }
 
@@ -82,7 +83,7 @@ class Server {
   }
 
   void ReturnDue(BootTime now) {
-    if (held_->holds()) Return(now);
+    if (held_->holds()) Return(held_->TakeOut(now));
     if (held_->forgotten() <= now) held_.reset();
   }
 
@@ -92,11 +93,23 @@ class Server {
   std::int64_t calls() const { return calls_; }
 
  private:
-  void Return(BootTime now) {
+  void Replace(const GrantWish& wanted, BootTime now) {
+    if (wanted.units == 0) return;
+    OneCheck check(kPrefetching, 0);
+    check.concerns_grants = true;
+    CounterCheck& counter = check.counters.front();
+    counter.wanted = wanted;
+    Submit(check);
+    const GrantReturn held = counter.grant.units > 0 ? held_->TakeOut(now) : GrantReturn{};
+    held_->Learn(counter, true, held.unused);
+    if (held.granted > 0) Return(held);
+  }
+
+  void Return(const GrantReturn& returned) {
     OneCheck check(kPrefetching, 0);
     check.demand.mode = Mode::kPeek;
     check.concerns_grants = true;
-    check.counters.front().returned = held_->TakeOut(now);
+    check.counters.front().returned = returned;
     Submit(check);
   }
 

@@ -95,6 +95,11 @@ TEST_F(GrantTableTest, Remaining_IncludesUnitsHeldHere) {
   }
 }
 
+TEST_F(GrantTableTest, LittleIsLeft_NextGrantIsAskedForInTime) {
+  ConsumeUntilGranted();
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(Consume().source, Source::kGrant) << i;
+}
+
 TEST_F(GrantTableTest, CostBeyondTheGrant_ReturnsTheGrantInTheSameCall) {
   ConsumeUntilGranted();
   const CheckAnswer large = Consume(900);
