@@ -245,8 +245,11 @@ Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
         kept == held.count ||
         charges.Undo(held.key, {.added = *held.added, .units = held.count, .used = kept},
                      clock.Now());
-    if (used[i] > held.count) RecordCharge(held.key, *held.limit, used[i] - held.count);
-    if (!is_pending) held.used = kept;
+    const std::int64_t more = used[i] - held.count;
+    if (is_pending)
+      held.count = more > 0 && RecordCharge(held.key, *held.limit, more) ? used[i] : kept;
+    else
+      held.used = kept;
     all &= is_pending;
   }
   if (all) return LocalSettlement::kDone;

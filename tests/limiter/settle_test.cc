@@ -334,6 +334,33 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
+// Its record is in the store before it is settled there: what it holds includes the units on top.
+TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
+  SetTokenRule();
+  FragileStore local(clock_);
+  MetricsRegistry metrics;
+  Fallback fallback(clock_);
+  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  const auto settle = [](Limiter& limiter, const std::string& id, std::int64_t requests,
+                         std::int64_t tokens) {
+    const std::vector<Amount> used{{"requests", requests}, {"tokens", tokens}};
+    return CallLease(limiter, LeaseCall::Action::kSettle, id, {{}, used})->outcome;
+  };
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing.reset();
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  ASSERT_EQ(Left(1), 800);
+  EXPECT_EQ(settle(limiter_, id, 0, 110), LeaseOutcome::kQueued);
+  fallback_.Reconcile();
+  EXPECT_EQ(Left(1), 780) << "what it used on top is charged";
+  fallback_.Reconcile();
+  EXPECT_EQ(settle(another, id, 1, 100), LeaseOutcome::kSettled);
+  TellStore();
+  EXPECT_EQ(Left(0), 9);
+  EXPECT_EQ(Left(1), 800);
+}
+
 // As a node of a cluster. If it has run the take, that is settled with 0.
 TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
   SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}),
