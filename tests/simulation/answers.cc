@@ -18,12 +18,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
 
-// How many units are left.
-std::int64_t FreeIn(const Limit& limit, CounterState state, Time now) {
-  Advance(limit, state, now);
-  return Grants(limit, state, {{.mode = Mode::kPeek}, 1}, kMaxProduct);
-}
-
 Duration ToDuration(const google::protobuf::Duration& value) {
   return std::chrono::seconds(value.seconds()) + Duration(value.nanos() / 1000);
 }

@@ -97,6 +97,11 @@ std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limi
   return states;
 }
 
+std::int64_t FreeIn(const Limit& limit, CounterState state, Time now) {
+  Advance(limit, state, now);
+  return Grants(limit, state, {{.mode = Mode::kPeek}, 1}, kMaxProduct);
+}
+
 void ForgetGrants(CounterState& state) {
   std::visit(
       [](auto& own) {

@@ -103,6 +103,9 @@ class Model {
   std::vector<std::string> untrue_;
 };
 
+// How many units are left.
+std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
+
 // Nothing is out any more, nor given back.
 void ForgetGrants(CounterState& state);
 

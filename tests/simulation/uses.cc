@@ -44,9 +44,25 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
     const std::int64_t forgotten =
         std::max<std::int64_t>(0, lost->second.counted() - its.counted());
     const std::int64_t still_held = lost->second.granted - its.granted;
-    const std::int64_t units = std::min(forgotten, MostAtOnce(account.limit)) + still_held;
+    // What it has forgotten of this window may be more than the sum says, since it may also have
+    // forgotten what was returned of an earlier one.
+    const Time its_now = now + Ahead(now);
+    CounterState fresh;
+    Open(account.limit, fresh, its_now);
+    const std::int64_t freed =
+        FreeIn(account.limit, kept == after.end() ? fresh : its.state, its_now) -
+        FreeIn(account.limit, lost->second.state, its_now);
+    const std::int64_t units =
+        std::max(freed, std::min(forgotten, MostAtOnce(account.limit)) + still_held);
     if (units > 0) account.extra.push_back({units, {now, now + kLongestLife}});
   }
+}
+
+// How far Redis' clock has jumped in all.
+Duration Uses::Ahead(Time now) const {
+  Duration ahead{};
+  for (const ClockJump& jump : jumps_) ahead += jump.at <= now ? jump.by : Duration();
+  return ahead;
 }
 
 // If it jumps ahead, what is out counts once more; for the time that it skips, see JudgeBucket. If

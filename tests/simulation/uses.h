@@ -64,6 +64,7 @@ class Uses {
                    std::vector<std::string>& broken) const;
   void JudgeWindows(const FixedWindow& limit, const Judged& judged,
                     std::vector<std::string>& broken) const;
+  Duration Ahead(Time now) const;
   std::vector<Undone> UndoneOf(const Model& model, const std::string& counter) const;
   static Duration UnderWay(const Interval& interval, const std::vector<Undone>& undone);
   static std::int64_t GivenBack(const TokenBucket& limit, const Interval& interval,
