@@ -10,6 +10,23 @@
 --           the reason of a failure.
 -- cost      one EXISTS per new counter; more where an algorithm's file says so
 -- atomic    runs inside the driver's script
+--
+-- What the file of an algorithm returns. A state is three numbers a, b, c, or a table as `a`.
+-- fields            how many numbers are stored; or `read`, `write` and `snapshot`, if the state is
+--                   a table
+-- parse             the limit, from its parameters
+-- open, advance     the state of a new counter; the state as of now. Before it, KEEP_ALWAYS or
+--                   KEEP_UNLESS_PEEK if it must be written, or nil
+-- grants, take      how many of n checks are admitted; the state after that many
+-- chargeable        how many units CHARGE may take. `charge` instead of take, if it may take all
+-- refund, undo      the new state, or nil; undo returns before it how many units stay charged. Its
+--                   x, y, z are the snapshot from before the check
+-- lifetime          for how long the state matters, in µs; `lifetime_varies` if that depends on the
+--                   rate, which other limits of the counter may have differently
+-- optional          `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
+--                   `holds`, `renew`, `release`, `at_once`: the state holds leases, and is written
+--                   check by check
+--                   `gives_nothing_back`: a settled lease of units gives none back
 local function deciders(run)
   local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
   local strings, expiries, changed_by = run.strings, run.expiries, run.changed_by

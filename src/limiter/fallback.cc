@@ -245,11 +245,8 @@ Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
         kept == held.count ||
         charges.Undo(held.key, {.added = *held.added, .units = held.count, .used = kept},
                      clock.Now());
-    const std::int64_t more = used[i] - held.count;
-    if (is_pending)
-      held.count = more > 0 && RecordCharge(held.key, *held.limit, more) ? used[i] : kept;
-    else
-      held.used = kept;
+    const bool on_top = used[i] > kept && RecordCharge(held.key, *held.limit, used[i] - kept);
+    (is_pending ? held.count : held.used) = on_top ? used[i] : kept;
     all &= is_pending;
   }
   if (all) return LocalSettlement::kDone;
