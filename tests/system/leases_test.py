@@ -228,7 +228,8 @@ class LeasesTest:
         said = self.sluice(
             "hold", "llm", f"customer={self.customer}", "--amount", "input=100", "--lease-ttl", "60s",
             "--settle-from", usage, "--addr", self.address, "--timeout", "1s", "--", "sh", "-c",
-            f"echo input=10 > {usage}; kill -STOP {self.sluiced.pid}")
+            f"echo input=10 > {usage}; kill -STOP {self.sluiced.pid}; "
+            f"until grep -q 'State:.T' /proc/{self.sluiced.pid}/status; do :; done")
         os.kill(self.sluiced.pid, signal.SIGCONT)
         command = re.search(r"Until 10 minutes after its end:  sluice (settle .* --amount input=10)\n", said)
         subprocess.run(f"{SLUICE} {command.group(1)} --addr {self.address}", shell=True, check=True,
