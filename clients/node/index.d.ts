@@ -36,7 +36,7 @@ export interface Timestamp {
   nanos: number;
 }
 
-/** The fields of a check beside domain and attributes. */
+/** The fields of a check besides domain and attributes. */
 export interface CheckOptions {
   /** Units to take; 1 unless set. */
   cost?: number;

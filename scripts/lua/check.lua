@@ -127,8 +127,8 @@ local out = { VERSION, now }
 local length = 2
 local reply = { '' }
 
--- Notes how long the key of a counter must live, if `limit` needs its state for longer than the limit
--- that wrote it, which may have another rate.
+-- If `limit` needs a counter's state for longer than the limit that wrote the state (their rates may
+-- differ), notes how long the key must live.
 local function prolong(k, limit, a, b, c)
   local kind, expiry = limit.algorithm, expiries[k]
   if kind.lifetime_varies and (expiry or changed_by[k]) then

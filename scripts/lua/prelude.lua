@@ -65,7 +65,7 @@ local function read_one_by_one(names, count)
   return strings, others_are_new, elsewhere
 end
 
--- The first text in `texts` at the indices in `numbers` from `first` on; nil if none.
+-- The first text in `texts` at the indices numbers[first] to numbers[first + count - 1]; nil if none.
 local function first_of(texts, numbers, first, count)
   for i = first, first + count - 1 do
     if texts[numbers[i]] then

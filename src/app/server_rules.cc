@@ -69,14 +69,14 @@ void ServerRules::Show(MetricsRegistry& metrics) const {
   metrics.ReadFrom("sluice_xds_connected",
                    "1 while the control plane of Envoy's rules is connected and has answered.",
                    [this] { return xds()->connected ? 1.0 : 0.0; });
-  metrics.ReadFrom("sluice_xds_resources", "Resources in the set of rules last accepted by xDS.",
+  metrics.ReadFrom("sluice_xds_resources", "Resources in the last accepted set of rules from xDS.",
                    [this] { return static_cast<double>(xds()->resources); });
   metrics.ReadFrom("sluice_xds_set_age_seconds",
-                   "Time since a set of rules was last accepted by xDS; -1: none yet.", [this] {
+                   "Time since a set of rules from xDS was last accepted; -1: none yet.", [this] {
                      const auto age = xds()->age;
                      return age ? std::chrono::duration<double>(*age).count() : -1.0;
                    });
-  metrics.ReadFrom("sluice_xds_accepted_total", "Sets of rules accepted by xDS.",
+  metrics.ReadFrom("sluice_xds_accepted_total", "Sets of rules from xDS that were accepted.",
                    [this] { return static_cast<double>(xds_->status().accepted); });
   metrics.ReadFrom("sluice_xds_refused_total", "Sets of rules refused for mistakes.",
                    [this] { return static_cast<double>(xds()->refused); });

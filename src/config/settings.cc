@@ -16,7 +16,8 @@ namespace {
 constexpr std::string_view kConfigFlag = "--config";
 constexpr std::string_view kConfigVariable = "SLUICE_CONFIG";
 
-// The key as flags and variables have it, with `separator` between words.
+// The name of the flag or variable for `key`, with `separator` between words. The endings .listen,
+// .url and .server are left out.
 std::string NameOf(std::string_view key, char separator) {
   for (const std::string_view silent : {".listen", ".url", ".server"}) {
     if (key.ends_with(silent)) key.remove_suffix(silent.size());

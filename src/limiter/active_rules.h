@@ -45,8 +45,8 @@ class ActiveRules {
   void CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                  std::int64_t moved) const;
 
-  // Counts the matching rules of which no limit was evaluated and that did not decide: skipped
-  // rules, rules lifted by an override, and shadow rules that would have decided without a limit.
+  // Counts the matching rules that did not decide and had no limit to evaluate: skipped rules,
+  // rules lifted by an override, and shadow rules that would have decided without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
   // Counts a check that no rule decided. The domain is client input, so it becomes a label only if

@@ -73,9 +73,9 @@ class HeldGrant {
   std::int64_t left_ = 0;
   CounterSnapshot seen_;
   Time decided_at_;
-  BootTime begin_;  // when the store was asked for it
+  BootTime begin_;  // when the store was asked for grant_
   BootTime end_;
-  BootTime asked_at_;  // for the next one
+  BootTime asked_at_;  // when it was asked for the next one
   BootTime ask_after_;
   std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;

@@ -71,7 +71,7 @@ class TlsSession {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
   };
 
-  // The buffers for OpenSSL's reads and writes during a call.
+  // The buffers that OpenSSL reads from and writes to while a member function runs.
   struct Buffers {
     std::string_view* input = nullptr;
     std::string* output = nullptr;

@@ -78,10 +78,10 @@ int FailBeforeAdminCall(const Error& error) {
 }
 
 void PrintAdminHint() {
-  fmt::print(
-      stderr,
-      "  For operators:  run it as the server's user, or give --admin ADDRESS (the server's "
-      "setting\n                  admin.listen) or its token (--token-file, SLUICE_TOKEN)\n");
+  fmt::print(stderr,
+             "  For operators:  run the command as the server's user, or give --admin ADDRESS (its "
+             "setting\n"
+             "                  admin.listen) or its admin token (--token-file, SLUICE_TOKEN)\n");
   constexpr std::size_t kMost = 5;
   const std::vector<std::string> sockets = FindAdminSockets();
   for (std::size_t i = 0; i < std::min(sockets.size(), kMost); ++i) {

@@ -99,7 +99,7 @@ std::string_view SourceText(v1::Source source) {
     case v1::SOURCE_DENY_CACHE:
       return "  [denied by the deny cache, without the store]";
     case v1::SOURCE_GRANT:
-      return "  [by units prefetched, without the store]";
+      return "  [decided with prefetched units, without the store]";
     default:
       return "";
   }

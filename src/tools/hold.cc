@@ -35,7 +35,7 @@ void Say(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 // The conventions of the shell, env, timeout and nohup.
-constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignalled = 128;
+constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignaled = 128;
 
 struct HoldOptions {
   ServerOptions server;
@@ -111,7 +111,7 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
     if (first) Say("trying for {}\n", HumanDuration(*options.wait));
     const SteadyTime retry = std::min(admission.answered + RetryPause(answer), *deadline);
     if (const auto signal = signals.WaitUntil(retry)) {
-      admission.status = kExitSignalled + signal->number;
+      admission.status = kExitSignaled + signal->number;
       return admission;
     }
   }
@@ -191,7 +191,7 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
                  bool& was_run) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
-    return kExitSignalled + signal->number;
+    return kExitSignaled + signal->number;
   }
   return RunCommand(options, signals, was_run);
 }

@@ -75,7 +75,7 @@ std::function<int()> DeclareSettle(CLI::App& app) {
   app.add_flag("--json", options->json, "Print JSON: the API's response");
   options->server.AddTo(app);
   app.footer(
-      "Amounts that are not given stay as they were taken. May be repeated: the first counts.\n"
+      "Amounts that are not given stay as they were taken. If repeated, only the first counts.\n"
       "Exit status: 0 settled (now or before) or queued; 1 no such lease; 2 error.\n"
       "Example: sluice settle \"$LEASE\" --amount tokens=1312");
   return [options] { return Settle(*options); };

@@ -92,7 +92,7 @@ TEST(FleetState, Latencies_AreQuantilesOfAllServers) {
   EXPECT_THAT(fleet.servers[1].checks.p50, Optional(DoubleNear(1500, 1)));
   EXPECT_THAT(fleet.checks.p50, Optional(DoubleNear(1000, 1)));
   EXPECT_THAT(fleet.checks.p99, Optional(DoubleNear(1980, 1)));
-  EXPECT_EQ(fleet.store.p50, std::nullopt);  // nothing was asked
+  EXPECT_EQ(fleet.store.p50, std::nullopt);  // the store got no checks
   EXPECT_THAT(MergeOf({Server("a", histogram("0, 0, 5"))}).checks.p50,
               Optional(DoubleNear(2000, 1)));  // beyond the bounds
 }

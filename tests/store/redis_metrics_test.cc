@@ -42,7 +42,7 @@ class RedisMetricsTest : public testing::Test {
   MetricsRegistry metrics_;
 };
 
-TEST_F(RedisMetricsTest, Words_AreCountedFromAFixedList) {
+TEST_F(RedisMetricsTest, ErrorWord_NotInTheList_CountsAsOther) {
   redis::RedisMetrics metrics(metrics_, MetricLabels{{"loop", "io-0"}});
   metrics.CountError("OOM command not allowed when used memory > 'maxmemory'.");
   metrics.CountError("@user_script: 84: -OOM command not allowed, says Redis 6");

@@ -316,17 +316,17 @@ class SignalTest(HoldTest):
         self.assert_released()
 
     def test_signal_before_the_grant_arrives_releases_the_lease(self):
-        signalled = threading.Event()
+        signaled = threading.Event()
 
         def answer(_):
-            signalled.wait(PATIENCE)
+            signaled.wait(PATIENCE)
             return granted()
 
         self.server.check = answer
         process = self.start("echo", "ran", flags=["--timeout", "60s"])
         self.server.wait_for("check")
         process.send_signal(signal.SIGTERM)
-        signalled.set()
+        signaled.set()
         stdout, _ = self.finish(process, 128 + signal.SIGTERM)
         self.assertEqual(stdout, "")
         self.assert_released()

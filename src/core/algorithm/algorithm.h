@@ -140,7 +140,7 @@ inline std::int64_t CeilDiv(std::int64_t numerator, std::int64_t denominator) {
   return numerator / denominator + (numerator % denominator != 0);
 }
 
-// Rounds towards minus infinity, as Lua's math.floor does; REQUIRES: denominator > 0.
+// Rounds toward minus infinity, as Lua's math.floor does; REQUIRES: denominator > 0.
 inline std::int64_t FloorDiv(std::int64_t numerator, std::int64_t denominator) {
   return numerator / denominator - (numerator % denominator < 0);
 }

@@ -41,7 +41,7 @@ std::int64_t Used(const Limit& limit, const CounterState& state);
 
 // The approximate bytes of memory that the state takes outside itself.
 std::size_t MemoryOf(const Limit& limit, const CounterState& state);
-// Whether a check that takes units may need more of it.
+// Whether a check that takes units may need more memory for the state.
 bool MayGrow(const Limit& limit, const CounterState& state);
 
 // The initial content of a counter that is not new. An existing counter with another version is

@@ -53,7 +53,8 @@ std::string_view DescriptorCheck::metric() const {
   return match_.metric.empty() ? std::string_view(match_.target->rule) : match_.metric;
 }
 
-// Hits beyond the limit are counted, unless the rule has Sluice's own limits.
+// With `count_denied`, hits beyond the limit are counted, too, unless the rule has Sluice's own
+// limits.
 void DescriptorCheck::Start(const Context& context, Response::DescriptorStatus& status) {
   status_ = &status;
   is_quota_ = context.quota_mode || (target() != nullptr && target()->quota_mode);

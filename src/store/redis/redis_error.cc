@@ -9,7 +9,7 @@ namespace sluice::redis {
 
 constexpr std::array<ErrorKind, 18> kErrorKinds{{
     {.word = "NOSCRIPT",
-     .advice = "its scripts are flushed",
+     .advice = "a client flushes its scripts (SCRIPT FLUSH)",
      .remedy = "the script was flushed: it is loaded, the checks are sent again"},
     {.word = "MOVED",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",

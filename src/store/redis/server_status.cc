@@ -51,7 +51,7 @@ void ServerStatus::OnError(std::string_view error, SteadyTime now) {
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
   spdlog::error(
-      "redis {}: answers checks with an error: {}; {}; they are decided by on_store_failure "
+      "redis {}: answers checks with an error: {}; {}; the checks are decided by on_store_failure "
       "(logged once while it lasts)",
       name_, LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice);
 }

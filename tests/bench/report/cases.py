@@ -173,6 +173,7 @@ CASES = {
     "unary, prefetch": prefetching(UNARY),
     "zipf": asked(ZIPF),
     "zipf, prefetch": prefetching(ZIPF),
+    "zipf, prefetch 1 s": prefetching(dataclasses.replace(ZIPF, endpoint="/longer")),
     "cluster": cluster_asked(UNARY),
     "8 threads": asked(UNARY, "--threads", "8"),
     "8 threads, hot key": asked(HOT_KEY, "--threads", "8"),

@@ -53,6 +53,10 @@ rules:
     match: {endpoint: /pay}
     per: [user]
     limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 1000000, prefetch: 100ms}]
+  - name: longer-per-user
+    match: {endpoint: /longer}
+    per: [user]
+    limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 4000000, prefetch: 1s}]
   - name: orders-per-user
     match: {endpoint: /orders}
     per: [user]
