@@ -34,6 +34,6 @@ local MAX_SKEW = 1000000
 local MAX_PRODUCT = 4503599627370496
 
 -- A counter that is charged again lives longer than required: by this many seconds or a fourth of its
--- lifetime, whichever is longer. During this time it is overwritten in place, which costs Redis half as much as a SET
--- with an expiry.
+-- lifetime, whichever is longer. During this time it is overwritten in place, which costs Redis half
+-- as much as a SET with an expiry.
 local LINGER = 10

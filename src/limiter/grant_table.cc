@@ -43,6 +43,7 @@ class GrantTable::GrantCall final : public StoreCheck {
  private:
   void OnDecided() override {
     CounterCheck& counter = counters.front();
+    // Learn would hold a grant that could not be returned; its return would be due again at once.
     if (counter.wanted.units > 0) {
       table_.Learn(counter);
     } else {

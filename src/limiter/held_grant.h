@@ -41,7 +41,7 @@ class HeldGrant {
   GrantReturn TakeOut(BootTime now);
 
   // What to ask the store for in a check of `units`. Nothing if a request is already on its way, or
-  // was refused just now.
+  // was refused or failed just now.
   GrantWish Ask(std::int64_t units, BootTime now);
 
   // Whether the next grant should be asked for. REQUIRES: holds()

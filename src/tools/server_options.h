@@ -37,7 +37,7 @@ int FailBeforeCall(const Error& error);
 // A flag's check: why `text` is not an address, or an empty string.
 std::string IsAddress(const std::string& text);
 
-// A flag's check, as CLI::Range, which takes "nan".
+// A flag's check that a number is in a range. Unlike CLI::Range, it refuses "nan".
 CLI::Validator NumberWithin(double least, double most);
 
 // Adds a flag for an address that Address::Parse accepts.
