@@ -199,6 +199,19 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
+    async def test_a_customer_who_hangs_up_while_the_gateway_ends_pays(self):
+        for _ in range(5):  # a race
+            answer = await self.ask("customer-0", "50 tokens, 50 ms each")
+            await anext(answer.events())
+            answer.close()
+            await self.settled()
+            self.port = int((await self.gateway.start()).split()[-1])
+        self.assertEqual([it["outcome"] for it in self.gateway.lines], ["aborted"] * 5)
+        dollars = sum(it["nano_dollars"] for it in self.gateway.lines)
+        tokens = sum(it["input_tokens"] + it["output_tokens"] for it in self.gateway.lines)
+        self.assertEqual(self.used("customer-0"),
+                         {"requests": 5, "tokens": tokens, "dollars": dollars, "streams": 0})
+
     async def test_without_money_a_request_is_denied_and_a_stream_is_stopped(self):
         tokens = POOR // 10_000  # there is money for two thirds
         answer = await self.ask("poor-0", f"{tokens} tokens", max_tokens=tokens)
@@ -327,4 +340,4 @@ COUNTERS = [
 LIMITS = {("poor-0", "dollars"): POOR, ("poor-1", "dollars"): POOR}
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], warnings="ignore")
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], warnings="ignore")

@@ -178,15 +178,18 @@ async function complete(request, response) {
   console.log(JSON.stringify({id, customer, model: job.model, outcome, ...used}));
 }
 
+const running = new Set();  // requests that have not ended: promises
+
 const server = http.createServer((request, response) => {
   if (request.method === 'GET' && request.url === '/healthz') {
     response.end('ok\n');
   } else if (request.method === 'POST' && request.url === '/v1/chat/completions') {
-    complete(request, response).catch((error) => {
+    const work = complete(request, response).catch((error) => {
       console.error('gateway:', error);
       if (!response.headersSent) refuse(response, 500, 'internal_error', 'no decision');
       else response.destroy();
-    });
+    }).finally(() => running.delete(work));
+    running.add(work);
   } else {
     refuse(response, 404, 'not_found', 'there is only POST /v1/chat/completions');
   }
@@ -195,8 +198,10 @@ const server = http.createServer((request, response) => {
 const [, host, port] = LISTEN.match(/^(.*):(\d+)$/);
 server.listen(Number(port), host, 4096, () => console.error(`gateway: ready ${server.address().port}`));
 
-// Streams end first; then their settlements are stored.
+// Connections end first, then the requests (a customer who has hung up ends only the connection at
+// once); then their settlements are stored.
 process.once('SIGTERM', () => server.close(async () => {
+  await Promise.all(running);
   const lost = await client.close();
   process.exit(lost > 0 ? 1 : 0);
 }));
