@@ -1,6 +1,7 @@
 #include "limiter/check_request.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -68,19 +69,12 @@ Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts) {
 }
 
 void CheckRequest::Clear() {
-  domain = {};
-  attributes.clear();
-  cost = 1;
-  amounts.clear();
-  demand = {};
-  lease_ttl.reset();
-  deadline = SteadyTime::max();
-  in_order = false;
-  ask_store = false;
-  may_lease = true;
-  charge_decides = false;
-  rules = nullptr;
-  limits = {};
+  CheckRequest empty;
+  empty.attributes.swap(attributes);
+  empty.attributes.clear();
+  empty.amounts.swap(amounts);
+  empty.amounts.clear();
+  *this = std::move(empty);
 }
 
 bool CheckRequest::TakesNothing() const {
