@@ -34,7 +34,7 @@ class AdminHandler : public rpc::UnaryHandler {
   void Serve(const rpc::Call& call, std::string_view bytes) final {
     const auto admitted = AdmitOperator(access_, call);
     if (!admitted) return Fail(admitted.error());
-    operator_ = fmt::format("{} at {}", *admitted, call.peer().address);
+    operator_ = fmt::format("{} ({})", *admitted, call.peer().address);
     if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       return Fail(InvalidArgument("the request is not a valid protobuf message"));
     }
@@ -211,7 +211,8 @@ v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain)
   v1::ListRulesResponse response;
   const auto rules = limiter.rules();
   for (const IndexedRule& rule : rules->index->rules()) {
-    if (!domain.empty() && domain != rule.domain) continue;
+    const bool is_in_file = !rule.rule.location.empty();  // Envoy's requests may bring limits
+    if (!is_in_file || (!domain.empty() && domain != rule.domain)) continue;
     v1::RuleInfo& info = *response.add_rules();
     info.set_domain(rule.domain);
     info.set_rule(rule.rule.name);

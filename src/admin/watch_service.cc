@@ -144,7 +144,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
                               "`sluice console`",
                               kMaxWatchers)});
     }
-    spdlog::info("admin: {} at {} watches", *caller, call_->peer().address);
+    spdlog::info("admin: {} ({}) watches", *caller, call_->peer().address);
     watching_ = true;
     AskForFrame();  // starts the watch if there is no other watcher
     timer_.Start(std::chrono::ceil<std::chrono::seconds>(loop_.now() + kLeastPeriod));
