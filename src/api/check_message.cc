@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// A larger message frees its memory.
+// Release frees the memory of a larger message.
 constexpr std::size_t kMaxKeptBytes = 4096;
 
 bool IsRequestId(std::string_view text) {

@@ -20,7 +20,7 @@ Error MalformedChecks() { return InvalidArgument("checks: not a valid protobuf m
 
 }  // namespace
 
-// The generated parser would refuse all checks because of an error in one.
+// Does not use the generated parser, which would refuse all checks because of an error in one.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks) {
   checks.clear();
   CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),

@@ -1,5 +1,5 @@
-// Redirects protobuf's messages about malformed input. By default they go to standard error, which
-// may block; callers limit their rate.
+// Redirects protobuf's messages about malformed input. By default protobuf writes them to standard
+// error, which may block, and callers could cause any number of them.
 #pragma once
 
 namespace sluice {

@@ -17,8 +17,8 @@ namespace sluice {
 
 class Credentials {
  public:
-  // The error names the setting. `metrics` must outlive the credentials, and not be rendered after
-  // them.
+  // The error names the setting. `metrics` must outlive the credentials, and must not be rendered
+  // after these are gone.
   static Result<std::unique_ptr<Credentials>> Load(const Settings& settings,
                                                    MetricsRegistry& metrics);
 
@@ -36,7 +36,7 @@ class Credentials {
   // Empty without an admin token in the settings.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null without redis.password_file. In that case, if Redis needs a password, the URL has it.
+  // Null without redis.password_file. Then redis.url has the password, if Redis needs one.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }

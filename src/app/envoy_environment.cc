@@ -62,7 +62,7 @@ std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
     std::string_view name;
     double milliseconds;
   };
-  // "ms" before "m", with which it begins.
+  // "ms" begins with "m", so it is tried first.
   constexpr std::array<GoUnit, 4> kUnits{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
   constexpr double kMost = 1e12;
   double sum = 0;

@@ -74,7 +74,7 @@ std::vector<std::string> Environment() {
   return variables;
 }
 
-// Applies the current log level of the settings. `settings` are the active ones.
+// Reads the settings again and applies their log level. `settings` are the ones in force.
 void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings) {
   const auto renewed = ReadSettings(arguments, Environment());
   if (!renewed) {

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// A domain has rules of one kind only.
+// Reports domains that have rules of both kinds, Sluice's own and Envoy's.
 void CheckDomains(const RuleSet& rules, const std::vector<envoy::RuleTree>& trees,
                   Diagnostics& errors) {
   for (const envoy::RuleTree& tree : trees) {

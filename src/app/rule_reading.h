@@ -18,7 +18,7 @@ namespace sluice {
 struct RuleReading {
   std::shared_ptr<const RuleIndex> index;  // null if there are mistakes
   std::vector<std::string> mistakes;       // all of them, as file:line:column: path: what is wrong
-  std::string fingerprint;                 // of the texts; equal for equal rules
+  std::string fingerprint;                 // equal for equal files and resources
   std::size_t own_rules = 0;               // number in `index` from Sluice's own files
   std::size_t envoy_rules = 0;             // number in `index` from Envoy's files and resources
 

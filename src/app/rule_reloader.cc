@@ -231,7 +231,7 @@ ReloadResult RuleReloader::Load(Reason reason,
           .loaded_at = loaded_at_};
 }
 
-// Called before the files are read: earlier changes are then read, and later ones are noticed.
+// Called before the files are read, so earlier changes are read and later ones are noticed.
 void RuleReloader::RenewWatches() {
   bool failed = false;
   const auto renew = [&](RuleWatch& watch, const std::string& directory) {

@@ -70,8 +70,8 @@ class RuleReloader {
  private:
   // Why the files are read, which determines whether mistakes are reported.
   enum class Reason {
-    kChanged,       // they may be half written
-    kStillChanged,  // they are complete, but the mistakes may be known
+    kChanged,       // the files may be half written
+    kStillChanged,  // the files are complete; their mistakes may be logged already
     kAsked,
     kOffered,  // by a control plane
   };
@@ -125,7 +125,7 @@ class RuleReloader {
   Mutex mutex_;
   CondVar answered_;
   std::uint64_t asked_ SLUICE_GUARDED_BY(mutex_) = 0;   // requests so far
-  std::uint64_t served_ SLUICE_GUARDED_BY(mutex_) = 0;  // how many of these result_ has answered
+  std::uint64_t served_ SLUICE_GUARDED_BY(mutex_) = 0;  // how many of these have been answered
   bool stopping_ SLUICE_GUARDED_BY(mutex_) = false;
   std::optional<Offered> offered_ SLUICE_GUARDED_BY(mutex_);  // not compiled yet
   ReloadResult result_ SLUICE_GUARDED_BY(mutex_);

@@ -24,18 +24,19 @@
 namespace sluice {
 namespace {
 
-// The server also starts without Redis, but its first checks should find it.
+// The server also starts without Redis, but waits this long for it, so that the first checks find
+// it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
-// Redis may block this long (a fork, a slow command of another client) before its connection is
-// closed.
+// Redis may block for this long (a fork, a slow command of another client) before this server
+// closes the connection.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
 // The interval at which files with certificates and secrets are read again.
 constexpr std::chrono::seconds kCredentialsReload(5);
 
-// HTTP drains after gRPC, whose probes it answers. If gRPC has taken all the time, HTTP gets this
-// much.
+// HTTP drains after gRPC, because it answers probes meanwhile. If gRPC has used up the time, HTTP
+// still gets this much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
 envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
@@ -182,7 +183,7 @@ void Server::RegisterProcessMetrics() {
                      "Leases of units in this process' memory, open or settled within a minute.",
                      [this] { return static_cast<double>(memory_.leases()); });
   metrics_->ReadFrom("sluice_fleet_share",
-                     "This server's part of every limit while Redis is away, 0 to 1.", [this] {
+                     "This server's part of limits while Redis is unavailable, 0 to 1.", [this] {
                        const Share share = fallback_->share();
                        return static_cast<double>(share.parts) / static_cast<double>(share.of);
                      });
@@ -302,7 +303,7 @@ void Server::ShowMetrics(const HttpRequest& request, const HttpResponder& respon
   }));
 }
 
-// The page names domains and rules, so it requires access.
+// The page shows the names of domains and rules, so callers need the right to read it.
 Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr) return {};
@@ -346,7 +347,7 @@ UnaryCalls& Server::CallsOf(const rpc::Methods& methods, std::string_view name) 
   return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, *found));
 }
 
-// As in Envoy's own rate limit service.
+// The paths of Envoy's own rate limit service.
 void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) {
   rpc::Methods methods;
   envoy_->AddTo(methods);

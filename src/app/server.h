@@ -33,7 +33,7 @@ namespace sluice {
 
 class Server {
  public:
-  // Serves from the moment it returns.
+  // When Start returns, the server serves.
   // REQUIRES: rules.ok()
   static Result<std::unique_ptr<Server>> Start(const Settings& settings, RuleReading rules);
 
@@ -48,7 +48,7 @@ class Server {
 
   const Address& grpc_address() const { return grpc_->address(); }
   const Address& http_address() const { return http_->address(); }
-  // The address for operator calls; null: only the gRPC address.
+  // The address for operator calls. Null: there is no listener only for them.
   const Address* admin_address() const { return admin_ ? &admin_->address() : nullptr; }
 
  private:

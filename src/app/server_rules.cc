@@ -9,7 +9,8 @@
 namespace sluice {
 namespace {
 
-// Also has the names of Envoy's service if a setting says so.
+// Counts activated and refused sets under the names of Envoy's service, if envoy.metric_names is
+// on.
 std::function<void(bool)> CountLoads(MetricsRegistry& metrics, const EnvoySettings& settings) {
   if (!settings.metric_names) return [](bool) {};
   const auto counter = [&](const char* name, const char* help) -> Counter& {

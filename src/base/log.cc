@@ -66,7 +66,7 @@ std::string_view ColorOf(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? "\033[32m" : "\033[36m";
 }
 
-// sd-daemon(3). The journal takes the prefix off.
+// sd-daemon(3). The journal removes the prefix.
 std::string_view JournalPrefixOf(spdlog::level::level_enum level) {
   if (level >= spdlog::level::err) return "<3>";
   if (level == spdlog::level::warn) return "<4>";

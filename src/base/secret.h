@@ -33,7 +33,7 @@ Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 // The same for a file with exactly one secret.
 Result<std::string> ReadSecretFile(const std::string& path);
 
-// The same for a secret that does not come from a file.
+// The same test for a secret that does not come from a file.
 Result<void> ValidateSecret(std::string_view secret);
 
 // A secret that may change while it is in use. Empty until it is set.

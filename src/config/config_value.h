@@ -109,7 +109,7 @@ class ConfigMap {
 
  private:
   const ConfigValue& value_;
-  std::vector<std::string_view> misspelled_;  // known keys, which unknown ones are near to
+  std::vector<std::string_view> misspelled_;  // known keys to which unknown ones are similar
 };
 
 // Reports keys that are not strings or are duplicates, and calls `visit` for every other pair.

@@ -48,7 +48,7 @@ class KeyList final : public Parameters {
   std::vector<std::string_view>& keys_;
 };
 
-// Sets parameters from the keys of a map. Reports mistakes; a value with one is unusable.
+// Sets parameters from the keys of a map. Reports mistakes; a value with a mistake is unusable.
 class ParameterReader final : public Parameters {
  public:
   ParameterReader(const ConfigMap& fields, const ConfigValue& map) : fields_(fields), map_(map) {}

@@ -43,7 +43,7 @@ void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   for (const CountedAmount& counted : limit.counts) {
     if (counted.weight <= most) continue;
     value.Warn(
-        fmt::format("never admits a request with \"{}\": one of it is {} units, and the limit "
+        fmt::format("never admits a request with \"{}\": each 1 of it is {} units, and the limit "
                     "admits at most {} at once",
                     counted.name, counted.weight, most));
   }
@@ -79,7 +79,7 @@ void WarnAboutLimits(const ConfigValue& value, const Limits& limits) {
       if (all[other].counts != all[i].counts) continue;
       const bool decides_first = other != i && Includes(all[other].limit, all[i].limit);
       if (!decides_first || (other > i && Includes(all[i].limit, all[other].limit))) continue;
-      item.Warn(fmt::format("never decides: limits[{}] denies all that it would deny", other));
+      item.Warn(fmt::format("never decides: limits[{}] denies all this one would deny", other));
       break;
     }
   }

@@ -13,8 +13,7 @@ namespace sluice {
 //   file says `missing`;
 // - limits that never deny anything, because another one of the same list always denies first;
 // - weights that are larger than what the limit can hold;
-// - token buckets whose burst refills within 10 ms: callers that keep the rate but send requests
-//   together are denied.
+// - limits whose `prefetch` has no effect.
 void WarnAbout(const ConfigValue& value, const Rule& rule);
 
 }  // namespace sluice

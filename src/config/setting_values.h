@@ -60,8 +60,8 @@ Setter SetListenOr(std::string& place, std::vector<std::string_view> words);
 // host:port, as text.
 Setter SetHostPort(std::string& place);
 
-// name=value, separated by commas, where `between` is '='. A value may contain it. Names have
-// letters, digits, -, _ and ., and are stored in lower case.
+// Pairs of name, `between` and value, separated by commas. A value may contain `between`. Names
+// have letters, digits, -, _ and ., and are stored in lower case.
 Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char between);
 
 // Permissions of a file, in octal.

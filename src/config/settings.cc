@@ -112,7 +112,7 @@ class Reader {
         if (!set) Report(given.place, set.error().message);
       }
     }
-    if (errors_.empty()) {  // otherwise a setting may only seem absent because it is invalid
+    if (errors_.empty()) {  // otherwise an invalid setting would seem absent
       CheckTls();
       CheckRedisTls();
       CheckXds(settings_.envoy.xds);

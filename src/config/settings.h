@@ -107,8 +107,8 @@ struct Settings {
 };
 
 // A row of the table. Flag and variable are named after the key: redis.timeout is --redis-timeout
-// and SLUICE_REDIS_TIMEOUT. `.listen`, `.url` and `.server` are left out there: grpc.listen is
-// --grpc.
+// and SLUICE_REDIS_TIMEOUT. `.listen`, `.url` and `.server` are left out of these names:
+// grpc.listen is --grpc.
 struct Setting {
   Setting(std::string_view its_key, std::string_view its_value, std::string_view its_initial,
           std::string_view its_help, Setter its_set);
@@ -221,11 +221,11 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetEither<Unmatched>(to.unmatched, {"allow", Unmatched::kAllow},
                             {"deny", Unmatched::kDeny})},
       {"fleet_share", "SHARE", "auto",
-       "this server's share of every limit while Redis is away: auto (servers count each other "
-       "in Redis, and a server is not ready until it has been counted) or a number",
+       "this server's share of every limit while Redis is unavailable: auto (servers count each "
+       "other in Redis, and a server is not ready until it has been counted) or a number",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
-       "true or false: whether /readyz fails whenever Redis is away",
+       "true or false: whether /readyz fails whenever Redis is unavailable",
        SetFlag(to.ready_needs_redis)},
       {"top_keys", "BOOL", "false",
        "true or false: whether the keys most denied and most used are always counted, not only "
@@ -275,7 +275,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "maximum of this time, which doubles while the control plane is away",
+       "maximum of this time, which doubles while the control plane is unavailable",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},

@@ -187,7 +187,7 @@ class TreeReader {
     return false;
   }
 
-  // Whether each of these lines with text is indented more than the collection around it.
+  // Whether each of these lines that has text is indented more than the collection around it.
   bool IsIndented(std::size_t first, std::size_t last) {
     for (; line_ <= last && row_ < text_.size(); ++line_) {
       const std::string_view row = text_.substr(row_, text_.find('\n', row_) - row_);

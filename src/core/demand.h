@@ -19,8 +19,8 @@ struct Demand {
   bool only_delays = false;
   std::optional<Time> charged_at;  // kRefund: no refund if the window has ended since then
 
-  // Whether the check only tests (and with kConsume takes) the units. The other modes change
-  // counters without testing the limit.
+  // Whether the check tests the limits; with kConsume it then takes the units. The other modes
+  // change counters without testing the limits.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
 
   // The longest time that a token bucket may ask the caller to wait.

@@ -18,7 +18,7 @@ struct HoldReport {
   static constexpr Duration kOverload = Duration::max();
 
   Time taken;                        // on the store's clock
-  std::optional<Duration> duration;  // instead of the time since then; kOverload: too slow anyway
+  std::optional<Duration> duration;  // instead of the time since `taken`; kOverload: too slow
 
   bool operator==(const HoldReport&) const = default;
 };
@@ -26,20 +26,20 @@ struct HoldReport {
 struct Lease {
   LeaseId id{};
   Duration ttl{};                    // from the decision that takes or renews it; at least 1 ms
-  std::optional<HoldReport> report;  // kSettle; absent: nothing is learned from it
+  std::optional<HoldReport> report;  // for kSettle; absent: no limit learns from it
 
   bool operator==(const Lease&) const = default;
 };
 
 // For this long after its end, a lease can still be settled.
 inline constexpr Duration kSettlesFor = std::chrono::minutes(10);
-// For this long a store knows that a lease was settled.
+// For this long a store remembers that a lease was settled.
 inline constexpr Duration kKnowsSettledFor = std::chrono::minutes(1);
 
 // What became of a lease that was to be settled.
 enum class Settled : std::uint8_t {
-  kSettled,         // now, by this
-  kAlreadySettled,  // before: nothing changed
+  kSettled,         // now, by this call
+  kAlreadySettled,  // by an earlier call: nothing changed
   kNotFound,        // never taken, or ended too long ago: nothing changed
 };
 

@@ -39,10 +39,10 @@ struct Share {
     return product / of + (rank < product % of ? 1 : 0);
   }
 
-  // The units of Of(limit) that count as taken if `taken` units of a counter are, so that Of(limit
-  // - taken) are left. Another limit of the counter may have more than `limit` taken; then more
-  // than the share counts as taken, or that limit would find too many left. REQUIRES: both are from
-  // 0 to kMaxCost
+  // If `taken` units of a counter are taken, this many of Of(limit) count as taken, so that
+  // Of(limit - taken) are left. If another limit of the same counter is larger, `taken` may exceed
+  // `limit`. Then more than the share counts as taken; otherwise the other limit would find too
+  // many units left. REQUIRES: both are from 0 to kMaxCost
   std::int64_t TakenOf(std::int64_t limit, std::int64_t taken) const {
     const std::int64_t left = limit - taken;
     return Of(limit) - (left >= 0 ? Of(left) : -Of(-left));

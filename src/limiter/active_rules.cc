@@ -89,8 +89,8 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
   if (source == Source::kFallback) WatchFallback(rule, row);
 }
 
-// At most one line a second: many rules can fall back at the same time. A rule that has to wait for
-// its line is still watched.
+// At most one line a second: many rules can fall back at the same time. If a rule must wait for its
+// line, its window lasts until then.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);
@@ -148,7 +148,7 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
   }
 }
 
-// If the rule has several counters, it is that of the counter checked last.
+// If the rule has several counters, the metrics show the one that was checked last.
 void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   Row& row = RowAt(limit.rule->id);
   const auto show = [&](std::atomic<Gauge*>& slot, std::string_view name, std::string_view help,
@@ -169,7 +169,8 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
        verdict.limit - verdict.remaining);
 }
 
-// Creates all counters of the rule at once: a share of some that are missing is missing, too.
+// Creates all counters of the rule at once: a query that divides by a missing counter has no
+// result.
 void ActiveRules::CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                             std::int64_t moved) const {
   const auto found = adapting_.find({domain, rule});

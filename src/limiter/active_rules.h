@@ -32,16 +32,18 @@ class ActiveRules {
 
   const std::shared_ptr<const RuleIndex> index;
 
-  // Counts a check that `rule` decided. Logs a warning if its on_store_failure decides too many.
+  // Counts a check that `rule` decided. Logs a warning if the rule's on_store_failure decides too
+  // many of its checks.
   void CountCheck(const IndexedRule& rule, Decision decision, Source source) const;
 
-  // Counts a check that limits decided, once for each of their rules, and the units that limits of
-  // amounts took. Shows the limits that follow the load. `taken`: the check was charged, apart from
-  // shadow rules that did not admit it.
+  // Counts a check that limits decided, once for each of their rules, and the units that it took
+  // from limits with `counts`. Updates the metrics of limits that follow the load. `taken`: the
+  // check was charged to its limits, except to those of shadow rules that did not admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
   // Counts a hold of a rule with `adapt` that was released, and by how many slots its limit has
-  // risen. Names are client input, so they become labels only if there is such a rule.
+  // risen. The names come from a caller's lease id, so they become labels only if there is such a
+  // rule.
   void CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                  std::int64_t moved) const;
 
@@ -49,8 +51,8 @@ class ActiveRules {
   // rules lifted by an override, and shadow rules that would have decided without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
-  // Counts a check that no rule decided. The domain is client input, so it becomes a label only if
-  // it has rules.
+  // Counts a check that no rule decided. The domain comes from the caller, so it becomes a label
+  // only if it has rules.
   void CountUnmatched(std::string_view domain, Decision decision) const;
 
   // Counts the amounts of a check that no rule of its domain counts, and logs them.
@@ -60,8 +62,8 @@ class ActiveRules {
   static constexpr std::size_t kDecisions = 2;
   static constexpr std::size_t kSources = 6;
 
-  // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
-  // most of many rules are never matched.
+  // The metrics of one rule, or of a domain in which no rule decided. Created on first use: of many
+  // rules, most never match.
   struct Row {
     explicit Row(std::size_t limits) : units(limits) {}
 
@@ -73,7 +75,7 @@ class ActiveRules {
     std::atomic<Gauge*> slots_held{nullptr};
     std::array<std::atomic<Counter*>, kHoldResults> holds{};
     std::array<std::atomic<Counter*>, 2> moves{};  // down, up
-    std::vector<std::atomic<Counter*>> units;      // by limit, up to the last that counts amounts
+    std::vector<std::atomic<Counter*>> units;      // by limit, up to the last with `counts`
     FallbackWatch fallback;
   };
 

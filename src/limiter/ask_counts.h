@@ -1,7 +1,7 @@
-// Counts roughly how often counters are checked, to find those that are worth a grant. Counters
-// with the same hash share an entry, so a busy one may seem less busy, and two others busier.
+// Counts roughly how often counters are checked, to find those that are worth a grant. Counters can
+// share an entry; then a counter may seem less busy or busier than it is.
 //
-// Thread-safe. One look costs one cache line.
+// Thread-safe. A call touches one cache line.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class AskCounts {
     const auto time = std::chrono::floor<milliseconds>(now.time_since_epoch()).count();
     const auto ms = static_cast<std::uint64_t>(time) & kTimes;
     const std::uint64_t tag = hash >> 40 & 0xFFFF;
-    // 16 bits of the hash, 32 of the begin of the count (ms), 16 of the count.
+    // 16 bits: of the hash; 32 bits: when the count began (ms); 16 bits: the count.
     std::atomic<std::uint64_t>& place = places_[hash % kPlaces];
     const std::uint64_t known = place.load(std::memory_order_relaxed);
     const std::uint64_t begin = known >> 16 & kTimes;

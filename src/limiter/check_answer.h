@@ -12,12 +12,12 @@
 
 namespace sluice {
 
-// The part of one limit in a decision, or of a rule that denies without counting.
+// What one limit, or a rule that denies without counting, contributes to a decision.
 struct LimitAnswer {
   const IndexedRule* rule = nullptr;   // owned by its rule index
   std::uint32_t index = 0;             // in the rule's (or its override's) limits
   std::uint32_t counter = 0;           // in the check's counters, if it has an algorithm
-  std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
+  std::optional<Algorithm> algorithm;  // empty: blocked, or an attribute is missing
   std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
   std::int64_t units = 0;              // the units that the limit counts in the request
   const Counts* counts = nullptr;      // what the limit counts; owned by rules or request
@@ -47,7 +47,7 @@ struct CheckAnswer {
   Source source = Source::kNoRule;
   Duration wait{};                      // kAllowed only: start after this long
   std::optional<Duration> retry_after;  // kDenied only; absent: never
-  std::optional<LeaseAnswer> lease;     // kAllowed only: a concurrency limit was taken
+  std::optional<LeaseAnswer> lease;     // kAllowed only: if slots or units are leased
   Time decided_at;
   bool unknown_domain = false;      // there is no rule file for the domain
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
@@ -63,7 +63,8 @@ struct CheckAnswer {
   // The longest wait that an enforced limit requires.
   Duration LongestWait() const;
 
-  // The longest retry_after of the denying limits. Empty if no limit denies or one never admits.
+  // The longest retry_after of the denying limits. Empty if no limit denies, or if one of them will
+  // never admit the request.
   std::optional<Duration> LongestRetry() const;
 };
 

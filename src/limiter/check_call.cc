@@ -110,7 +110,7 @@ void CheckCall::AskStore() {
   limiter_.store().Submit(check_);
 }
 
-// An in-order check must not be decided here before an earlier one that the store decides.
+// If an earlier in-order check waits for the store, this one must not be decided here before it.
 bool CheckCall::FollowsInOrder() const { return check_.in_order && in_order_asked > 0; }
 
 void CheckCall::OnDecided() {
@@ -139,7 +139,7 @@ void CheckCall::OnFailure() {
   const bool caller_is_late = std::any_of(
       check_.counters.begin(), check_.counters.end(),
       [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
-  // The embedded store cannot do anything else, so the error names its bound for the operator.
+  // The embedded store fails for no other reason, so the error names its bound for the operator.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse({ErrorCode::kResourceExhausted,
                    "lease_ttl: the embedded store has no room for the lease; it holds at most "

@@ -31,8 +31,8 @@ class CheckCall {
   CheckRequest request;
 
   // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before Start
-  // returns. The call may be started again from then on. `received` is when the front end started
-  // to handle the request.
+  // returns. From then on, also during OnAnswer, the call may be started again. `received` is when
+  // the front end started to handle the request.
   void Start(SteadyTime received = SteadyNow());
 
  protected:
@@ -40,9 +40,10 @@ class CheckCall {
   // request cannot be parsed.
   void Refuse(Error error);
 
-  // Called by a front end in OnAnswer. Returns a function that releases the answer's lease, for
-  // answers that cannot be delivered; otherwise the slots stay taken until the lease expires. Empty
-  // if there is no lease. May outlive the call, but not the limiter; io threads only.
+  // Called by a front end in OnAnswer. Returns a function that releases the answer's lease; empty
+  // if there is no lease. If the answer cannot be delivered, the front end calls the function, on
+  // an io thread; otherwise what the lease holds would stay taken until the lease expires. The
+  // function may outlive the call, but not the limiter.
   std::function<void()> LeaseReturn() const;
 
   // Called by a front end in OnAnswer when the answer is ready to send.

@@ -30,8 +30,8 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// The concurrency counters taken in `taken_by`. Counters of a shadow rule are included only if the
-// rule would have admitted the request.
+// The counters whose slots were taken by a decision of `taken_by`. Counters of a shadow rule are
+// included only if the rule would have admitted the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -78,8 +78,8 @@ Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
                            : PrepareSlots(check, request.may_lease);
 }
 
-// The lease lasts for the shortest ttl of the limits; shadow rules count only if there are no
-// others.
+// The lease lasts for the shortest ttl of the enforced limits. If there are none, those of the
+// shadow rules apply.
 Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
   name_.counters.clear();
   name_.ttl = Duration::max();
@@ -145,7 +145,7 @@ std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
                             : NameSlots(check, limits, fallback);
 }
 
-// If some slots are in the store and some on this server, the id names only those in the store; the
+// If the store granted some slots and this server others, the id names only those of the store; the
 // others are freed when they expire.
 std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
                                                  std::span<const LimitAnswer> limits,
@@ -154,7 +154,8 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
   CollectSlots(check, limits, Source::kStore, name_);
   name_.local = name_.counters.empty();
   if (name_.local) CollectSlots(check, limits, Source::kFallback, name_);
-  // Shadow rules come last. Slots that the id does not name are freed when they expire.
+  // If the id is too long, the last counters, which are those of shadow rules, are left out. Their
+  // slots are freed when they expire.
   for (; !name_.counters.empty(); name_.counters.pop_back()) {
     name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
     auto id = name_.ToText();
@@ -169,8 +170,8 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
   return std::nullopt;
 }
 
-// If some units are in the store and some on this server, the latter stay as taken. If no counter
-// was decided by either, there is nothing to settle.
+// If the store granted some units and this server others, the latter stay as taken. If neither
+// decided a counter, there is nothing to settle.
 std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
                                                  std::span<const LimitAnswer> limits, Owed owed,
                                                  Fallback& fallback) {

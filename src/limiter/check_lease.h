@@ -19,15 +19,15 @@ namespace sluice {
 
 class CheckLease {
  public:
-  // Gives `check`, which has none, a lease if it takes slots or if `request` has a lease_ttl.
-  // `limits` are the answers to its counters. Fails if the caller may not take leases, if a rule
-  // does not allow the ttl, or if the counters do not fit into a lease id. Shadow rules whose
-  // counters do not fit into that of a lease of units are removed from the check.
+  // If `check` takes slots, or if `request` has a lease_ttl, gives the check a lease. `limits` are
+  // the answers to its counters. Fails if the caller may not take leases, if a rule does not allow
+  // the ttl, or if the counters do not fit into a lease id. If the id of a lease of units has no
+  // room for the counters of the last shadow rules, these are removed from the check.
   Result<void> Prepare(StoreCheck& check, const CheckRequest& request,
                        std::vector<LimitAnswer>& limits);
 
-  // The lease that the admitted `check` has taken, if any. A lease granted by this server is
-  // reported to `fallback`, with what its units found there.
+  // The lease that the admitted `check` has taken, if any. If this server granted it without the
+  // store, it is added to the pending leases of `fallback`. `owed` is as in FailurePolicy.
   using Owed = std::span<const std::optional<PendingCharges::Added>>;
   std::optional<LeaseAnswer> Name(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                   Owed owed, Fallback& fallback);

@@ -16,7 +16,7 @@ Error TooLong(std::string_view what, std::size_t bytes, std::size_t most) {
       fmt::format("{}: has {} bytes; at most {} are allowed", what, bytes, most));
 }
 
-// `field` is that of a map.
+// `field`: the map that has the name.
 Result<void> ValidateName(std::string_view field, std::string_view name) {
   if (name.empty()) {
     return InvalidArgument(fmt::format("{}: a name is empty; names have 1 to 255 bytes", field));
@@ -31,7 +31,7 @@ Result<void> ValidateCount(std::string_view field, std::size_t count, std::size_
       fmt::format("{}: there are {}; at most {} are allowed", field, count, most));
 }
 
-// A number of the API. It arrived unsigned, so 2^63 or more has become negative.
+// Whether a number of the API is allowed. It arrived unsigned, so 2^63 or more has become negative.
 bool AreUnits(std::int64_t given) { return given >= 0 && given <= kMaxCost; }
 
 Error TooManyUnits(std::string_view field, std::int64_t given) {

@@ -37,16 +37,16 @@ struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
   std::int64_t cost = 1;        // 0 to kMaxCost
-  std::vector<Amount> amounts;  // names are distinct; others are 0, but see AmountOf
+  std::vector<Amount> amounts;  // names are distinct; amounts not listed are 0, but see AmountOf
   Demand demand;                // if TakesNothing, its mode counts as kPeek
-  // kConsume: the units are taken under a lease; kMinLeaseTtl to the rule's max_lease_ttl.
+  // With kConsume: takes the units under a lease. From kMinLeaseTtl to the rules' max_lease_ttl.
   std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
   // Decided after every earlier in-order check from this thread.
   bool in_order = false;
   // Asks the store even if this server remembers a denial.
   bool ask_store = false;
-  // Whether it may take a lease.
+  // Whether the caller may take leases.
   bool may_lease = true;
   // With kCharge: the caller obeys the decision, as with kConsume. So if this server knows that a
   // limit is exceeded, the check may be denied without being counted.
@@ -62,12 +62,12 @@ struct CheckRequest {
   // Whether the cost and all amounts are 0.
   bool TakesNothing() const;
 
-  // The amount of `name`. If kRequests is not given: 1 with kConsume and kPeek, unless the cost is
-  // 0; otherwise 0.
+  // The amount of `name`. If the request does not list it: 0, except for kRequests, which is then 1
+  // with kConsume and kPeek, unless the cost is 0.
   std::int64_t AmountOf(std::string_view name) const;
 
-  // The units of this request for a limit that counts `counts`. Empty if they are more than
-  // kMaxCost.
+  // The units that a limit which counts `counts` takes for this request. Empty if they are more
+  // than kMaxCost.
   std::optional<std::int64_t> UnitsOf(const Counts& counts) const;
 
   // The error names the field, the value found and the values allowed. Front ends check their own

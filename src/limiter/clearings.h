@@ -1,10 +1,10 @@
-// When units were last given back to counters: by a refund, a reset, or the undo of a check. After
-// that, the denial of an earlier check is outdated, even if its answer arrives later. While an undo
-// is on its way to the store, the time at which it runs is unknown, so every denial may be
-// outdated.
+// When units were last given back to counters: by a refund, a reset, or the undo of a check. From
+// then on, the denial of an earlier check is outdated, even if that check's answer arrives later.
+// While an undo is on its way to the store, the time at which it runs is unknown, so every denial
+// may be outdated.
 //
-// Thread-safe. Counters with equal hashes share an entry, so a denial can seem outdated when it is
-// not, never the reverse.
+// Thread-safe. Counters with equal hashes share an entry, so a valid denial can seem outdated, but
+// an outdated one never seems valid.
 #pragma once
 
 #include <array>

@@ -15,9 +15,10 @@ Duration Left(Duration duration, Duration passed) {
 
 // Whether a denial of `known` implies a denial of `asked`, which is at least as large.
 bool Covers(const CounterDemand& known, const CounterDemand& asked) {
-  // Only charges show whether a counter is beyond its limit.
+  // Only the answer to a charge shows whether the counter is beyond its limit.
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
-  // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
+  // Without max_wait, the limit's queue bounds the wait. That bound cannot be compared with a
+  // max_wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
   if (known.only_delays != asked.only_delays) return false;
   return asked.units >= known.units && asked.max_wait <= known.max_wait;
@@ -99,7 +100,8 @@ void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
   }
 }
 
-// Other servers may return units that they have prefetched.
+// The greatest age of an entry. Other servers may return units that they have prefetched, so an
+// entry of such a limit lives no longer than a grant.
 Duration DenyCache::Entry::most() const {
   const Duration life = GrantLife(limit);
   return life > Duration::zero() ? std::min(life, kMaxAge) : kMaxAge;
@@ -151,7 +153,8 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
   return answer;
 }
 
-// A sweep visits every entry, so it runs rarely; in between, any entry is evicted.
+// A sweep visits every entry, so it runs rarely. If the shard is still full, an arbitrary entry is
+// evicted.
 void DenyCache::MakeRoom(Shard& shard, SteadyTime now) {
   constexpr std::size_t kMost = kMaxEntries / kShards;
   if (shard.entries.size() >= kMost && shard.next_sweep <= now) {

@@ -1,10 +1,10 @@
 // Remembers counters that are full. Until such a counter can admit again, matching requests are
-// denied without the store. Only enforced limits count: if one denies, no other rule is charged. An
-// entry stays true unless units are given back (see Clearings); if that happens on another server,
-// it is noticed within a second.
+// denied without the store. Only enforced limits are remembered: if one denies, no rule is charged.
+// An entry stays true unless units are given back (see Clearings). If another server gives units
+// back, this one notices it within a second.
 //
-// Thread-safe. Holds at most kMaxEntries; then entries are dropped, which costs a store call but no
-// accuracy.
+// Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted, which costs store calls
+// but no accuracy.
 #pragma once
 
 #include <array>
@@ -40,11 +40,11 @@ class DenyCache {
     bool charge_decides = false;  // as in CheckRequest
   };
 
-  // Whether `asked` is denied without the store. `answer` then contains only the limits that are
-  // known to deny; before, it has one for each counter.
+  // Whether `asked` is denied without the store. `answer` has one limit for each counter. If the
+  // check is denied, only the limits that are known to deny remain.
   bool Denies(const Asked& asked, CheckAnswer& answer) const;
 
-  // Learns from the store's answer, which came at `answered`. `limits` are the answers to the
+  // Learns from the store's answer, which arrived at `answered`. `limits` are the answers to the
   // counters.
   void LearnFrom(const Asked& asked, SteadyTime answered, std::span<const LimitAnswer> limits);
 
@@ -60,9 +60,9 @@ class DenyCache {
   // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
-  // The counter's verdict on `demand` at present, if it is known to deny; durations count from now,
-  // and `decided_at` is now on the store's clock, or slightly before: a retry after retry_after is
-  // never too early. Empty also for the one check that refreshes an entry.
+  // The counter's present verdict on `demand`, if it is known to deny. Durations count from now.
+  // `decided_at` is now on the store's clock, or slightly before, so a retry after retry_after is
+  // never too early. Also empty for the one check that refreshes an entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;
@@ -72,8 +72,8 @@ class DenyCache {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // Before an entry expires by age, by this part of the age, one check asks the store, and its
-  // answer replaces the entry. Otherwise all checks would ask at the moment of expiry.
+  // When a tenth of an entry's age is left before it expires by age, one check asks the store, and
+  // the answer replaces the entry. Otherwise all checks would ask the store when it expires.
   static constexpr int kRefreshPart = 10;
 
   struct Entry {

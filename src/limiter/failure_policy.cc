@@ -7,14 +7,14 @@
 namespace sluice {
 namespace {
 
-// The retry_after of a denial if no counter gives one: the store may be back then.
+// The retry_after of a denial to which no counter gives one. By then the store may answer again.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
 
 }  // namespace
 
-// Writes that are not admission checks go to the store; they create no quota.
+// Charges and refunds that decide nothing go to the store: they cannot admit too much.
 bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const {
   if (Writes(check_.demand.mode) && !charge_decides) return false;
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -45,8 +45,8 @@ void FailurePolicy::Apply(CheckAnswer& answer) {
   any_local ? DecideLocally() : Finish();
 }
 
-// `state_known`: the local store will still decide. Overload is not an outage: a policy that allows
-// requests would admit the flood.
+// Sets `state_known` if the local store decides next. Under overload, `local` denies: if this
+// server decided as in an outage, it would admit the flood.
 void FailurePolicy::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
   const OnStoreFailure policy = limit.rule->rule.on_store_failure;
   const bool local = policy == OnStoreFailure::kLocal;
@@ -89,14 +89,15 @@ void FailurePolicy::OnDecided() {
     LimitAnswer& limit = answer_->limits[i];
     if (!check_.counters[i].failure || !limit.state_known) continue;
     const CounterCheck& counter = *decided++;
-    // Without room for the counter its state is unknown, and the check is not admitted.
+    // If the local store has no room for the counter, its state is unknown, and the check is not
+    // admitted.
     limit.state_known = !counter.failure;
     if (counter.failure) {
       limit.verdict.admitted = false;
       continue;
     }
     limit.verdict = counter.verdict;
-    // The units exceed this server's share, but the store may still admit it.
+    // The units exceed this server's share, but the store may admit them later.
     if (limit.verdict.retry_after == Verdict::kNever) limit.verdict.retry_after = kOutageRetry;
     answer_->decided_at = decided_at;
   }
@@ -122,9 +123,10 @@ void FailurePolicy::GiveUp() const {
 // The check is not admitted: what the store granted, or may still grant, is undone.
 void FailurePolicy::UndoCheck() const { limiter_.store().Undo(check_); }
 
-// Records units that a policy admitted without the store, to be charged when it is back. Checks
-// that may have run in the store are not recorded, because they would be charged twice. The
-// exception are checks that took a lease of units, since the store settles it with 0.
+// Records units that a policy admitted without the store, to be charged when the store answers
+// again. Checks that may have run in the store are not recorded, because they would be charged
+// twice. Checks that take a lease of units are recorded even then: what the store took for the
+// lease is settled with 0.
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;

@@ -1,6 +1,6 @@
 // The policies of rules (`on_store_failure`) applied to one check whose counters failed in the
-// store, or must not be decided there. Each counter is decided by its rule's policy, then all of
-// them together with those that the store decided.
+// store, or must not be decided there. The rule's policy decides each such counter. The check is
+// then decided by all counters together.
 //
 // One io thread. Keeps its memory between checks.
 #pragma once
@@ -21,24 +21,25 @@ class Limiter;
 
 class FailurePolicy final : private StoreCheck {
  public:
-  // `check` is the one in the store. `on_applied` is called when the policies of a check have been
-  // applied. Both references must outlive this.
+  // `check` is the check that was submitted to the store. `on_applied` is called when the policies
+  // of a check have been applied. Both references must outlive this.
   FailurePolicy(Limiter& limiter, StoreCheck& check, std::function<void()> on_applied)
       : limiter_(limiter), check_(check), on_applied_(std::move(on_applied)) {}
 
-  // Whether this server decides the check, which has not been submitted, because the store has just
-  // come back. Its counters are then marked as failed. `limits` are the answers to its counters.
+  // Whether this server decides the check, which has not been submitted, because of a grace period
+  // (see Fallback). If so, marks the check's counters as failed. `limits` are the answers to its
+  // counters.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
-  // Decides the counters that failed and fills in their answers. Ends in `on_applied`, possibly
+  // Decides the counters that failed and fills in their answers. Then calls `on_applied`, possibly
   // before Apply returns. `answer` must live until then.
   void Apply(CheckAnswer& answer);
 
   // After Apply: a rule requires an error, and no limit denies the check.
   bool requires_error() const { return error_ && !denied_; }
 
-  // After Apply: for each of the check's counters, in their order, what the units found that are to
-  // be charged when the store is back. Or empty.
+  // After Apply: for each of the check's counters, in their order, the pending charge that its
+  // units were added to, if any. Or empty.
   std::span<const std::optional<PendingCharges::Added>> owed() const { return owed_; }
 
   // Called instead of Apply if the caller no longer waits: no policy decides.

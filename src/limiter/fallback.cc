@@ -102,7 +102,7 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   if (!check.failure()) clock.Learn(check.decided_at, now);
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure) {
-      // Neither is a failure of the store.
+      // Overload and a caller's deadline are not failures of the store.
       const bool is_well = counter.failure == StoreFailure::kOverloaded ||
                            counter.failure == StoreFailure::kCallerTimeout;
       if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
@@ -113,14 +113,15 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   Learn(check);
 }
 
-// In the grace period of its part, a counter lacks units that other servers have admitted. A refund
-// or settlement that failed may still have run.
+// In a grace period, a counter lacks units that other servers have admitted, so its state is not
+// learned. A refund or settlement that failed may still have run, so remembered denials are
+// outdated in any case.
 void Fallback::Learn(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
   for (const CounterCheck& counter : check.counters) {
     if (gives_back) clearings.Note(counter.key, SteadyNow());
-    // For slots, only the limit that follows the load is useful: the holders are not known.
+    // Of slots, only a limit that follows the load is worth remembering: the holders are not known.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
@@ -136,7 +137,8 @@ void Fallback::Learn(const CounterCheck& counter) {
   states.Learn(counter.key, seen);
 }
 
-// A settlement that failed was queued as well, but its first answer has the units.
+// A settlement that failed was also queued. The late answer has the units that changed; the queued
+// settlement will find the lease already settled.
 void Fallback::OnLateAnswer(const StoreCheck& check) {
   Learn(check);
   if (check.leases_units && check.demand.mode == Mode::kSettle) OnSettled(check);
@@ -146,7 +148,7 @@ void Fallback::OnUndoStarted(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.Begin(counter.key);
 }
 
-// If an undo has failed, it may have run.
+// An undo that failed may still have run, so denials are outdated in any case.
 void Fallback::OnUndoEnded(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.End(counter.key, SteadyNow());
   Learn(undo);
@@ -156,7 +158,7 @@ void Fallback::OnSettled(const StoreCheck& settlement) {
   if (settlement.settled == Settled::kSettled) metrics_->CountSettled(settlement);
 }
 
-// 2. A part of it fails.
+// 2. A part of the store fails.
 
 void Fallback::OnPartLost(std::size_t part) { FailPart(part, /*lost=*/true); }
 
@@ -180,11 +182,13 @@ void Fallback::Enter(Part& part, PartState state) {
 
 // 3. This server decides.
 
-// Subtracts units admitted here since the state was seen; the store does not know them yet.
+// The state seen last lacks the pending charges, which are units that this server admitted since.
+// So they are subtracted from it.
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share();
   LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
-  // The holders of slots are unknown, and are kept when the share changes.
+  // The store's holders of slots are unknown. Holders admitted here are kept when the share
+  // changes.
   if (TakesLeases(limit)) return local;
   const Time now = clock.Now();
   const auto seen = states.Find(key);
@@ -227,7 +231,8 @@ void Fallback::RecordUnknown(std::int64_t units) const {
   metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
 }
 
-// What is no longer pending is in the store or on its way there: then the store settles it.
+// Units that are no longer pending are in the store or on their way there. Then the store settles
+// the lease.
 Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
   std::vector<std::int64_t> used;
   for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);
@@ -261,7 +266,7 @@ void Fallback::OnPartFound(std::size_t part) {
   const MutexLock lock(mutex_);
   Part& found = parts_[part];
   if (found.state != PartState::kFailing) return;
-  // Pauses between reconnects grow with the outage.
+  // Pauses between reconnects grow with the outage, and so does the grace period.
   found.until = now + std::clamp(2 * (now - found.since), Duration::zero(), kLongestGrace);
   Enter(found, PartState::kInGrace);
 }
@@ -274,7 +279,7 @@ bool Fallback::InGracePeriod(std::string_view key) {
   const MutexLock lock(mutex_);
   Part& found = parts_[part];
   if (found.state != PartState::kInGrace) return false;
-  // A clock that is set back ends it as well.
+  // If the clock was set back, the grace period ends as well.
   const bool is_time = found.until - kLongestGrace <= now && now < found.until;
   if (is_time && (found.lost || has_pending)) return true;
   Enter(found, PartState::kWell);
@@ -307,7 +312,7 @@ void Fallback::Reconcile() {
 }
 
 // A change of a lease can be reported twice; a charge cannot. So if the outcome of a charge is
-// unknown, it is not repeated.
+// unknown, the charge is not repeated.
 void Fallback::OnReconciled(Settlement& settlement) {
   const auto failure = settlement.failure();
   if (auto* const change = settlement.change(); change != nullptr) {

@@ -5,9 +5,10 @@
 //   3. Rules with `on_store_failure: local` are decided here. Each counter starts from its last
 //      state, at this server's share. The admitted units and leases are pending.
 //   4. The part answers again. Its counters lack the units that servers admitted without it, until
-//      every server has charged them; and another server may find the part later than this one. So
-//      in a grace period, checks of such rules continue to be decided here. If connections to the
-//      part were not lost, it ends as soon as this server has charged its own units.
+//      every server has charged them; and another server may notice later than this one that the
+//      part answers. So in a grace period, checks of such rules continue to be decided here. If
+//      connections to the part were not lost, the grace period ends as soon as this server has
+//      charged its own units.
 //   5. The store is charged with what is pending, each unit once.
 //
 // This class also handles what the store reports besides its answers. Times are on the store's
@@ -50,8 +51,8 @@ class Fallback final : public StoreListener {
   explicit Fallback(const Clock& own_clock, const Share& initial_share = Share::Whole());
   ~Fallback() override;
 
-  // The store that may fail, and the metrics. Called once, before any check. Both must live until
-  // the store has returned all checks.
+  // Sets the store that may fail, and the metrics. Called once, before any check. Both must live
+  // until the store has returned all checks.
   void Attach(Store& store, const LimiterMetrics& metrics);
 
   StoreClock clock;
@@ -85,15 +86,18 @@ class Fallback final : public StoreListener {
     std::optional<CounterSeed> seed;  // none: starts as a new one
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
-  // Replaces the limits of a check of a lease by this server's shares, which are returned.
+  // Replaces the limits of a check that concerns a lease by this server's shares of them. Returns
+  // the shares, to which `check` then refers.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // Units admitted without the store, which does not know them, or may know them.
+  // Units that were admitted without the store. RecordCharge: the store has not counted them; they
+  // become pending. RecordUnknown: the store may have counted them.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
   void RecordUnknown(std::int64_t units) const;
 
   // Corrects the pending changes of a lease of units that this server granted. kQueued: the store
-  // settles it. `settle` names the lease as this server does.
+  // will settle it. kUnknown: this server has no such lease. `settle` has the original id of the
+  // lease, not NameInStore.
   enum class LocalSettlement { kDone, kQueued, kUnknown };
   LocalSettlement SettleLease(const StoreCheck& settle);
 
@@ -125,7 +129,7 @@ class Fallback final : public StoreListener {
   enum class PartState { kWell, kFailing, kInGrace };
   struct Part {
     PartState state = PartState::kWell;
-    bool lost = false;  // not only slow
+    bool lost = false;  // its connection was lost; it was not only slow
     Time since;         // since when it has failed
     Time until;         // kInGrace: until when checks avoid it
   };

@@ -8,8 +8,8 @@ std::optional<double> FallbackWatch::Note(SteadyTime now, const std::function<De
   if (!next_.compare_exchange_strong(next, kInUse, std::memory_order_acquire)) return std::nullopt;
   const Decisions decisions = count();
   std::optional<double> share;
-  // A window that ended long ago says nothing about the present: there was no such decision since
-  // then.
+  // If a window ended long ago, no decision by fallback has followed it. So its share says nothing
+  // about the present.
   if (begin_ != SteadyTime::min() && now < begin_ + 2 * kWindow) {
     const auto all = static_cast<double>(decisions.all - before_.all);
     share = static_cast<double>(decisions.by_fallback - before_.by_fallback) / all;

@@ -1,5 +1,5 @@
-// Notices that a rule's `on_store_failure` decides a noticeable share of its checks, as it does
-// when the rule asks Redis for more than Redis answers in time.
+// Detects that a rule's `on_store_failure` decides more than kShare of the rule's checks. This
+// happens if the rule asks Redis for more than Redis answers in time.
 //
 // Thread-safe. A decision by fallback costs one read of an atomic; others cost nothing.
 #pragma once
@@ -25,8 +25,8 @@ class FallbackWatch {
   static constexpr std::chrono::seconds kQuiet{60};  // after a report
   static constexpr double kShare = 0.01;
 
-  // Called after each decision by fallback. Returns the share of these, 0 to 1, if it has been
-  // above kShare for kWindow and was not reported during the last kQuiet.
+  // Called after each decision by fallback. Returns their share of all decisions, 0 to 1, if it has
+  // been above kShare for kWindow and was not reported during the last kQuiet.
   std::optional<double> Note(SteadyTime now, const std::function<Decisions()>& count);
 
  private:

@@ -19,7 +19,8 @@ bool Prefetches(const CounterCheck& counter) {
 
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
-// Units out may make it wait for longer than the counter takes to refill.
+// Whether the check takes so many units that grants held by servers may make it wait for longer
+// than the counter takes to refill.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }
@@ -43,7 +44,8 @@ class GrantTable::GrantCall final : public StoreCheck {
  private:
   void OnDecided() override {
     CounterCheck& counter = counters.front();
-    // Learn would hold a grant that could not be returned; its return would be due again at once.
+    // Learn is not called for a mere return: if the return failed, Learn would hold the grant
+    // again, and its return would be due at once.
     if (counter.wanted.units > 0) {
       table_.Learn(counter);
     } else {
@@ -91,7 +93,7 @@ bool GrantTable::Decides(StoreCheck& check) {
   return true;
 }
 
-// Returns which grant it was, or 0.
+// Returns the serial number of the grant used, or 0.
 std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, BootTime now) {
   CoalescedChecks checks{.demand = check.DemandOf(counter), .granted = 1};
   CounterReport report;
@@ -119,7 +121,7 @@ std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, 
   return serial;
 }
 
-// The check's next counter has no units here.
+// Puts the units back: a later counter of the check has none here.
 void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
   Shard& shard = ShardOf(counter.key);
   const MutexLock lock(shard.mutex);
@@ -145,7 +147,7 @@ void GrantTable::Prepare(StoreCheck& check) {
   }
 }
 
-// The store decides the return first: both go the same way.
+// The store decides the return before the check, because both take the same way.
 void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
   GrantReturn returned;
   {
@@ -158,7 +160,7 @@ void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
   Submit(counter.key, *counter.limit, returned);
 }
 
-// If a counter has no entry, only its count is read.
+// As long as a counter has no entry, this only counts its checks.
 void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
   const Duration life = GrantLife(*counter.limit);
   Shard& shard = ShardOf(counter.key);
@@ -185,7 +187,7 @@ GrantReturn GrantTable::TakeOut(HeldGrant& held, BootTime now) {
   return held.TakeOut(now);
 }
 
-// It was in time if the counter did not count the generation as ended yet.
+// A return is in time if the store decided it before the grant's generation ended.
 void GrantTable::CountReturn(const CounterCheck& counter) {
   const GrantReturn& returned = counter.returned;
   const bool in_time = !counter.failure && counter.decided_at < returned.generation;
@@ -207,7 +209,7 @@ void GrantTable::Learn(CounterCheck& counter) {
   granted_.Increment(static_cast<std::uint64_t>(grant.units));
   grants_.Increment(grant.units > 0 ? 1 : 0);
   if (returned.granted > 0 || grant.units > 0) clearings_.Note(counter.key, SteadyNow());
-  // The cost fits only after units have come back or ended.
+  // If `waits`, the units fit only after grants have been returned or have ended.
   const GrantsOut& out = counter.grants_out;
   Verdict& verdict = counter.verdict;
   const bool waits = out.any() && counter.units > MostAtOnce(*counter.limit) - out.units();
@@ -220,8 +222,8 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
 }
 
-// Holds the grant that came, instead of one that is held, or the one that could not be returned.
-// Returns false if it may not.
+// Holds the grant that arrived, in place of an earlier one, or holds again the one that could not
+// be returned. Returns false if it holds neither.
 bool GrantTable::Keep(const CounterCheck& counter) {
   GrantReturn earlier;
   bool keeps = false;
@@ -293,7 +295,7 @@ void GrantTable::Close() {
   EndAll();
 }
 
-// The entry stays: it knows of a grant that may be on its way.
+// The entry stays, because it records that a grant may be on its way.
 void GrantTable::Forget(std::string_view key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);

@@ -4,9 +4,9 @@
 //   a check ─▶ Decides ─▶ every limit has units here: answered; asks for the next grant if this
 //                 │        one ends soon
 //                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
-//                    asks for a grant if the counter is asked for often ─▶ reply ─▶ Learn
-//   a lease ─▶ Prepare: what is held goes back before it
-//   ReturnDue, on one io thread: returns what is not spent shortly before it ends
+//                    asks for a grant if the counter is checked often ─▶ reply ─▶ Learn
+//   a lease ─▶ Prepare: returns what is held, before the store decides the lease
+//   ReturnDue, on one io thread: shortly before a grant ends, returns what is not spent
 //
 // A grant ends for its holder before it ends for the store: its life is counted from before the
 // store was asked, on a clock that also runs while the machine sleeps, and is shortened by a tenth.
@@ -46,11 +46,12 @@ class GrantTable {
   // All must outlive this.
   GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metrics);
 
-  // Whether a grant may concern the check: it needs units, and a limit of it prefetches.
+  // Whether a grant may concern the check: it takes or tests units, and one of its limits
+  // prefetches.
   static bool MayConcern(const StoreCheck& check);
 
   // Whether every counter of `check` has units here. If so, decides it as a store would. REQUIRES,
-  // for these three functions: MayConcern(check)
+  // for Decides and Prepare: MayConcern(check)
   bool Decides(StoreCheck& check);
 
   // `check` will be submitted to the store next: adds the grants that it returns and wants. Learn
@@ -69,7 +70,7 @@ class GrantTable {
 
   // The rules have changed: the next ReturnDue returns all grants.
   void EndAll();
-  // The same, and takes no more grants.
+  // As EndAll, and takes no more grants.
   void Close();
 
   // The counter was reset: units held of it no longer count.
@@ -82,7 +83,7 @@ class GrantTable {
   struct Shard {
     Mutex mutex;
     Entries entries SLUICE_GUARDED_BY(mutex);
-    std::atomic<BootTime> due{BootTime::max()};  // ReturnDue has nothing to do before
+    std::atomic<BootTime> due{BootTime::max()};  // before then, ReturnDue has nothing to do
   };
   class GrantCall;
 
@@ -110,7 +111,7 @@ class GrantTable {
   std::function<void()> on_use_;
   std::atomic<std::int64_t> entries_{0};
   std::atomic<std::int64_t> held_{0};  // entries that hold something
-  std::atomic<std::uint64_t> era_{1};  // grants of an earlier one are not used
+  std::atomic<std::uint64_t> era_{1};  // grants of an earlier era are not used
   std::atomic<bool> closed_{false};
   std::array<Shard, kShards> shards_;
   AskCounts counts_;

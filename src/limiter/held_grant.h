@@ -1,4 +1,4 @@
-// One counter that a server prefetches: the grant that it holds, and how much it wants next.
+// One counter that a server prefetches: the grant that it holds, and how much it asks for next.
 //
 // Not thread-safe: GrantTable locks.
 #pragma once
@@ -13,16 +13,16 @@ namespace sluice {
 
 class HeldGrant {
  public:
-  // The first number of units to ask for, and the smallest.
+  // The number of units to ask for first. Also the smallest, unless the limit never has so many.
   static constexpr std::int64_t kFirstWish = 8;
-  // The next grant is asked for when this part of the units or of the life is left: an eighth.
+  // The next grant is asked for when an eighth of the units or of the life is left.
   static constexpr std::int64_t kLastPart = 8;
   // An entry that holds nothing is forgotten after this.
   static constexpr Duration kForgets = kMaxPrefetch;
 
   explicit HeldGrant(const Limit& its_limit) : limit(its_limit) {}
 
-  // Whether anything is held, and usable for `units` at `now`.
+  // Whether a grant is held, and whether `units` of it may be used at `now`.
   bool holds() const { return grant_.units > 0; }
   bool MayTake(std::int64_t units, BootTime now) const {
     return holds() && now < end_ && units <= left_;
@@ -31,7 +31,7 @@ class HeldGrant {
   // Uses `units`; negative: puts them back. REQUIRES: MayTake(units)
   void Take(std::int64_t units);
 
-  // The counter with what is left here, and when the store decided that.
+  // The counter's state when the store decided, less what was used here since, and when that was.
   const CounterSnapshot& seen() const { return seen_; }
   Time decided_at() const { return decided_at_; }
   // Differs for each grant; never 0.
@@ -48,8 +48,9 @@ class HeldGrant {
   bool EndsSoon(BootTime now) const;
 
   // A check that returned or wanted a grant has been answered by the store, or has failed. If
-  // `may_keep`, holds the grant that came, or the one that could not be returned. Returns whether
-  // it does. `unused`: what was just taken out, to make room for the grant that came.
+  // `may_keep`, holds the grant that arrived, or the one that could not be returned. Returns
+  // whether it holds one of these. `unused`: what was just taken out, to make room for the grant
+  // that arrived.
   bool Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused);
 
   // The counter was reset: neither what is held nor what is on its way is used.
@@ -80,7 +81,7 @@ class HeldGrant {
   std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;
   bool asking_ = false;
-  bool is_void_ = false;  // what it asks for will not be used
+  bool is_void_ = false;  // the grant on its way will not be used
 };
 
 }  // namespace sluice

@@ -31,7 +31,7 @@ std::size_t KeySketch::SlotOf(std::uint64_t hash) const {
   return slot;
 }
 
-// Entries behind move up, unless they would pass the slot of their hash.
+// The entries behind it move up, but none to a place before the slot of its hash.
 void KeySketch::FreeSlotOf(std::uint64_t hash) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t free = SlotOf(hash);
@@ -65,7 +65,7 @@ void KeySketch::CountNew(const CountedKey& key, std::uint64_t hash) {
   entry.error = counts_[index]++;
 }
 
-// Most entries are about as frequent as the least one, so that the next one is near.
+// Most entries have been counted about as often as the least frequent one, so the search is short.
 std::uint32_t KeySketch::LeastFrequent() {
   while (next_ < counts_.size() && counts_[next_] != least_) ++next_;
   if (next_ == counts_.size()) {

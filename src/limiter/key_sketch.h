@@ -1,8 +1,7 @@
 // The most frequent keys of a stream in bounded memory. A key that finds no room takes the place of
-// the least frequent one, counted n times, with probability 1/(n + 1), and is taken to have been
-// counted n times before: so often it was, on average (Ben Basat et al., "Randomized Admission
-// Policy for Efficient Top-k and Frequency Estimation", 2017). A flood of rare keys hardly writes
-// anything.
+// the least frequent one, counted n times, with probability 1/(n + 1). Its count then starts at n:
+// on average, it was seen that often before (Ben Basat et al., "Randomized Admission Policy for
+// Efficient Top-k and Frequency Estimation", 2017). A flood of rare keys hardly writes anything.
 //
 // Not thread-safe.
 #pragma once
@@ -29,7 +28,7 @@ class KeySketch {
     std::string key, domain, rule;
     std::uint32_t limit = 0;
     std::uint64_t count = 0;
-    std::uint64_t error = 0;  // of `count`, how much is an estimate
+    std::uint64_t error = 0;  // the part of `count` that is an estimate
   };
 
   // REQUIRES: size > 0
@@ -55,13 +54,14 @@ class KeySketch {
   const std::size_t size_;
   std::vector<Entry> entries_;         // their `count` is in counts_
   std::vector<std::uint64_t> counts_;  // by entry
-  // All entries before `next_` have been counted more than `least_` times, the others at least as
-  // often.
+  // All entries before `next_` have been counted more than `least_` times, the others at least
+  // `least_` times.
   std::uint64_t least_ = 0;
   std::uint32_t next_ = 0;
   std::uint64_t random_ = 0;
   // Entries by the hash of their key: a table with linear probing, at most half full. Callers do
-  // not know the seed of the hash, so that no two keys of a few hundred share one.
+  // not know the seed of the hash, so they cannot choose keys with equal hashes, and a few hundred
+  // keys hardly ever have any.
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint64_t> hash_of_;  // by entry
 };

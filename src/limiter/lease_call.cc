@@ -93,7 +93,8 @@ void LeaseCall::ReportHold(const Usage& usage) {
   if (usage.outcome == HoldOutcome::kOverload) lease->report->duration = HoldReport::kOverload;
 }
 
-// If another server granted the lease while the store failed, it has reported it since.
+// This server does not have the lease. If another server granted it while the store failed, the
+// other server reports it to the store.
 void LeaseCall::AskStore() {
   by_fallback_ = false;
   asks_for_another_ = true;
@@ -110,8 +111,8 @@ bool LeaseCall::MayNotBeReportedYet() const {
 
 void LeaseCall::OnDecided() {
   if (by_fallback_) return OnDecidedHere();
-  // The units that it gives back make remembered denials outdated. If the call has failed, it may
-  // still have run.
+  // A settlement gives units back, so remembered denials are outdated. If it failed, it may still
+  // have run.
   if (name_.units && demand.mode == Mode::kSettle) {
     Clearings& clearings = limiter_.fallback().clearings;
     for (const CounterCheck& counter : counters) clearings.Note(counter.key, SteadyNow());
@@ -163,7 +164,7 @@ void LeaseCall::OnFailure(StoreFailure failure) {
   const bool settles = name_.units && demand.mode == Mode::kSettle;
   lease->report.reset();  // otherwise the slots would seem to be held until the store answers
   const bool is_queued = settles && limiter_.store().Settle(*this);
-  // When the store is back, it may not know of the lease yet.
+  // When the store answers again, the server that granted the lease may not have reported it yet.
   const bool may_be_lost = settles && asks_for_another_;
   const std::string_view fate =
       may_be_lost

@@ -28,12 +28,12 @@ struct LeasedLimit {
 };
 
 struct LeaseReport {
-  LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled means that it is open
+  LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled if it is open
   Duration ttl{};                                 // kRenew: what remains
   Time ends;                                      // kInspect: unless it is renewed
   std::vector<LeasedLimit> limits;                // kSettled, of a lease of units
   std::vector<std::string> uncounted_amounts;     // that no limit of the lease counts
-  std::vector<LeaseName::Amount> taken;           // with what it was taken
+  std::vector<LeaseName::Amount> taken;           // the amounts with which it was taken
 };
 
 // How a hold of slots went, with the numbers of the API.
@@ -65,8 +65,8 @@ class LeaseCall : private StoreCheck {
  private:
   // Errors: kInvalidArgument: malformed id or amounts. kNotFound: the lease to renew has expired,
   // and cannot be taken again. kUnavailable: the store failed. kDeadlineExceeded: the caller's
-  // deadline passed. After the last two the lease is held until it expires, unless it was to be
-  // settled.
+  // deadline passed. After the last two errors, a lease that was not to be settled is held until it
+  // expires.
   virtual void OnLease(const Result<LeaseReport>& report) = 0;
 
   void OnDecided() override;
@@ -86,8 +86,8 @@ class LeaseCall : private StoreCheck {
   LeaseName name_;            // the counters' keys and limits are its own
   std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;
-  bool by_fallback_ = false;       // this server's memory is being asked
-  bool asks_for_another_ = false;  // asks the store for a lease that another server granted
+  bool by_fallback_ = false;       // asks this server's memory
+  bool asks_for_another_ = false;  // asks the store about a lease of another server
 };
 
 }  // namespace sluice

@@ -15,12 +15,12 @@
 namespace sluice {
 namespace {
 
-// 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces. A limit
-// that follows the load precedes its key, <limit>|, and then store or local is followed by when the
-// slots were taken, @<µs>.
+// 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …
+// Keys have no spaces. If a limit follows the load, <limit>| precedes its key, and @<µs>, the time
+// at which the slots were taken, follows store or local.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
-// In the latter, ~ stands for the beginning of a key, up to the tag, if it equals that of the
-// previous key, and ! precedes a counter that stays as taken.
+// Here, ~ stands for the beginning of a key, up to the tag, if it equals that of the previous key.
+// ! precedes a counter that stays as taken.
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
@@ -61,7 +61,8 @@ std::size_t TagIn(std::string_view key, const Limit& limit) {
 }
 
 // Whether RuleIndex builds such a key for a limit of that tag: "sluice:{…}…:token_bucket:1s",
-// possibly with "." and the limit's name and "=" and what it counts appended, which have no colon.
+// possibly followed by "." and the limit's name, and by "=" and what it counts. Neither has a
+// colon.
 bool IsKeyOf(const Limit& limit, std::string_view key) {
   const std::size_t tag = TagIn(key, limit);
   if (!key.starts_with(kKeyStart) || tag == std::string_view::npos) return false;
@@ -75,7 +76,7 @@ bool IsKeyOf(const Limit& limit, std::string_view key) {
   return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
-// The counter of a key; if the key is abbreviated, it begins like that of `previous`.
+// The key that `text` stands for. If it is abbreviated, it begins like the key of `previous`.
 std::optional<std::string> ParseKey(std::string_view text, const Limit& limit,
                                     const LeaseName::Counter* previous) {
   std::string key(text);
@@ -155,7 +156,8 @@ bool ParseGrant(std::string_view text, LeaseName& name) {
   return name.local || where == kStore;
 }
 
-// Counters of one hash tag share a record, which must be settled as a whole. Some must be settled.
+// Whether these counters may stay as taken. Counters of one hash tag share a record, which is
+// settled as a whole, so all or none of them stay. At least one counter must be settled.
 bool MayStay(const std::vector<LeaseName::Counter>& counters) {
   const auto hash_tag = [](std::string_view key) { return key.substr(0, key.find('}')); };
   bool any_settled = false;
@@ -220,7 +222,7 @@ std::string RestOf(const LeaseName& name, bool with_stays) {
   return text;
 }
 
-// What precedes it.
+// The part of the id before that place.
 std::string StartOf(const LeaseName& name) {
   return fmt::format("{}.{:02x}.{}.", name.units ? kUnits : kSlots, fmt::join(name.bits, ""),
                      name.ttl.count());

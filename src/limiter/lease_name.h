@@ -1,11 +1,12 @@
-// The id by which a client holds a lease, `Lease.id` of the API. It contains everything constant
-// that a server needs to renew, settle or release the lease. So servers store no leases, and rules
-// that change between take and settlement have no effect. It holds 128 random bits, so only clients
-// that received an id can use it. In the store, a digest of the id names the lease, so an id that
-// was edited names no lease.
+// The id by which a caller holds a lease, `Lease.id` of the API. It contains the constant data that
+// a server needs to renew, settle or release the lease. So servers store no leases, and rules that
+// change between take and settlement have no effect. It holds 128 random bits, so only callers that
+// received an id can use it. In the store, a digest of the id names the lease, so an id that was
+// edited names no lease.
 //
-// Two forms. Slots only: the digest is of the bits and the ttl. Units (`lease_ttl`): it is of the
-// text, except by whom and when the lease was granted.
+// There are two forms. For slots only, the digest covers the bits and the ttl. For units
+// (`lease_ttl`), it covers the text, except by whom and when the lease was granted, and which
+// counters stay as taken.
 #pragma once
 
 #include <array>
@@ -37,12 +38,13 @@ struct LeaseName {
   };
   struct Counter {
     std::string key;
-    // Slots alone: AnySlots, unless it follows the load; the members below are not used.
+    // In a lease of slots alone, this is AnySlots, except for a limit that follows the load, and
+    // the members below are not used.
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
-    // The store did not answer for it, but for others. So the server that granted the lease has
-    // decided it: it stays as taken.
+    // The store decided other counters of the lease, but not this one. The server that granted the
+    // lease decided this one, and its units stay as taken.
     bool stays = false;
     struct Counted {
       std::size_t amount = 0;  // in `amounts`
@@ -82,11 +84,12 @@ struct LeaseName {
   // Empty if it is longer than kMaxBytes.
   std::optional<std::string> ToText() const;
 
-  // Counters of slots alone are those of concurrency limits. The error is meant for the client.
+  // In a lease of slots alone, all counters belong to concurrency limits. The error is meant for
+  // the caller.
   static Result<LeaseName> Parse(std::string_view text);
 
-  // Gives `check` this lease and its counters, with CounterCheck::kAsTaken units. They refer to
-  // this name, which loses those that stay as taken.
+  // Gives `check` this lease and its counters, with CounterCheck::kAsTaken units. The counters
+  // refer to this name. Those that stay as taken are removed from it.
   void FillIn(StoreCheck& check);
 
   // The units that a counter counts in `values`, one for each of `amounts`. Empty if more than
@@ -100,8 +103,8 @@ struct LeaseName {
 };
 
 // The id in the store of a lease that was granted while the store failed. It differs from the
-// original id, because the store may also have granted the check, too late; that lease is settled
-// when the reply arrives.
+// original id, because the store may have granted the check as well, but too late. The lease of
+// that grant is settled when the reply arrives.
 LeaseId NameInStore(const LeaseId& local);
 
 // The limit of a counter whose slots a lease holds. It only says that they are slots; their number

@@ -1,4 +1,4 @@
-// What became of a lease that was to be settled, and of its slots.
+// What became of a lease that was to be settled, and what a limit learned from its slots.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ enum class LeaseOutcome : std::uint8_t {
   kSettled = 1,
   kAlreadySettled = 2,
   kNotFound = 3,
-  kQueued = 4,  // the store is away; it is settled when the store answers
+  kQueued = 4,  // the store does not answer; it settles the lease later
 };
 
 // What a limit that follows the load learned from a hold that was released.

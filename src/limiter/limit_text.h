@@ -1,5 +1,5 @@
 // A limit as text in lease ids: "3,60,1000000,60,0,0", the algorithm's place in EveryAlgorithm and
-// its parameters in the order of Describe. Other limits of a rule file have other texts.
+// its parameters in the order of Describe. Different limits of rule files have different texts.
 //
 // Pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// The limiter: state shared by all check calls of a server. The current rules, the store, and the
-// fallback for store failures.
+// The limiter: what all check calls of a server share. These are the current rules, the store, and
+// the fallback for store failures.
 //
 // Thread-safe.
 #pragma once
@@ -73,8 +73,8 @@ class Limiter {
   // result.
   void GiveLeaseBack(std::string_view lease_id) const;
 
-  // Sets the deadline for the store, so that an answer to `check` reaches a caller who asked `now`
-  // and waits until `deadline` in time.
+  // Sets the deadlines of `check` in the store. A caller who asked at `now` and waits until
+  // `deadline` then gets the answer in time.
   void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
 
  private:

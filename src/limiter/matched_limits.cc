@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-// The error of a limit that would count more than kMaxCost.
+// Stands for the units of a limit that would count more than kMaxCost.
 constexpr std::int64_t kTooMany = -1;
 
 Error CountsTooMany(const LimitAnswer& limit) {
@@ -71,7 +71,7 @@ Result<void> MatchedLimits::Collect(StoreCheck& check, std::vector<LimitAnswer>&
   return {};
 }
 
-// So that views into keys_ stay valid.
+// Reserves memory for all keys, so that views into keys_ stay valid.
 void MatchedLimits::ReserveKeys() {
   std::size_t bytes = 0;
   for (const RuleMatch& match : rules()) {

@@ -25,7 +25,7 @@ class MatchedLimits {
   std::span<const RuleMatch> rules() const { return matched_.matches(); }
   bool domain_known() const { return matched_.domain_known; }
 
-  // The attributes that rules lack, in file order.
+  // Adds the attributes that rules need and the request lacks, in file order.
   void AddMissingAttributes(const CheckRequest& request, std::vector<MissingAttribute>& to) const;
 
   // The rule that decides without counting; null if none does.

@@ -36,7 +36,7 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
     found->second.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   Charge& charge = found->second;
-  // Overrides may hold the counter to several limits. The largest holds the units of all.
+  // Overrides may apply several limits to one counter. The largest of them can hold all units.
   if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
   Advance(charge.shared, charge.charged, now);
   const CoalescedChecks taking{.demand = {{}, units}, .granted = 1, .now = now};

@@ -34,7 +34,7 @@ class PendingCharges {
     const std::optional<SeenState>& seen;  // determines the open window
   };
 
-  // The state that added units found.
+  // The sum that units were added to, and its state before that.
   struct Added {
     std::uint64_t serial = 0;  // of the sum
     CounterSnapshot before;
@@ -44,7 +44,7 @@ class PendingCharges {
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
   // Undoes an addition of `units`, except `used` of them, as far as they still count. Returns false
-  // if their sum was taken.
+  // if the sum that they were added to was taken.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -52,7 +52,7 @@ class PendingCharges {
   };
   bool Undo(std::string_view key, Part part, Time now);
 
-  // The number of units that still count, with those that were taken and are not settled.
+  // The number of units that still count, including those that were taken and are not settled.
   std::int64_t Find(std::string_view key, Time now) const;
 
   // Removes and returns at most `most` sums that still count. Each must be settled or put back.
@@ -74,7 +74,7 @@ class PendingCharges {
   // The counter was reset.
   void Forget(std::string_view key);
 
-  // Called when Add finds no other sum. Set before the first one.
+  // Called when Add creates a sum and there is no other. Set before the first Add.
   std::function<void()> on_first;
 
   std::size_t size() const { return size_.load(); }
@@ -97,7 +97,8 @@ class PendingCharges {
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
   std::atomic<std::uint64_t> last_serial_{0};
-  // Where Take starts, so that a charge which the store keeps refusing does not block others.
+  // The shard where the next Take starts, so that a charge which the store keeps refusing does not
+  // block others.
   std::atomic<std::size_t> next_shard_{0};
 };
 

@@ -35,7 +35,7 @@ class PendingLeases {
     // Set for a lease of units, which lists all of its counters. Absent for slots.
     std::optional<Limit> limit = std::nullopt;
     std::uint16_t group = 0;
-    // What its units found in PendingCharges. None if `count` is a number of slots, or 0.
+    // The pending charge that its units were added to. None if `count` is a number of slots, or 0.
     std::optional<PendingCharges::Added> added = std::nullopt;
     std::int64_t used = kAsTaken;  // once settled
   };
@@ -59,10 +59,10 @@ class PendingLeases {
 
   // Removes and returns a lease of units that was not reported, to be settled without the store.
   std::optional<Change> Withdraw(const LeaseId& id);
-  // Reports that the lease is settled with the units `used`, in the order of what it holds. Returns
-  // false if it is unknown.
+  // Reports that the lease is settled with the units `used`, in the order of `held`. Returns false
+  // if the lease is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
-  // Puts back a lease that was withdrawn; it is settled with the units in it. It is reported first.
+  // Puts back a lease that was withdrawn, to be reported, and then settled with the units in it.
   void Resettle(Change lease);
 
   // It is unknown whether the store was charged with the units of this counter that unreported
@@ -72,7 +72,7 @@ class PendingLeases {
   // The counter was reset: nothing of it is held.
   void Forget(std::string_view key);
 
-  // Called when a change is pending and no other is. Set before the first one.
+  // Called when a change becomes pending and no other is. Set before the first change.
   std::function<void()> on_first;
 
   bool HasChanges() SLUICE_EXCLUDES(mutex_) {
@@ -81,8 +81,8 @@ class PendingLeases {
   }
 
   // Removes and returns at most `most` changes to report, oldest first. Leases of units wait until
-  // `is_owed` is false for all of their counters, so that the store has the units that the record
-  // lists.
+  // `is_owed` is false for all of their counters, so that the store has counted the units that the
+  // record lists.
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
@@ -94,8 +94,8 @@ class PendingLeases {
     Change lease;
     std::uint64_t place = 0;  // in queue_; 0: not queued
     SteadyTime expiry;        // in expiries_: a renewed lease expires later
-    bool reported = false;    // the store may know of it
-    bool entered = false;     // of units: its record is in the store, unless PutBack says otherwise
+    bool reported = false;    // the store may have it
+    bool entered = false;     // of units: its record is in the store, unless PutBack resets this
   };
   using Entries = std::map<LeaseId, Entry>;
 

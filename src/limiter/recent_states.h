@@ -1,6 +1,6 @@
 // The last state seen of each counter by this server, from which local counters start when the
-// store fails. Updated by every answer of the store, so it is cheap: entries of one cache line in
-// groups of four, found by a keyed hash.
+// store fails. Every answer of the store updates it, so an update must be cheap: a keyed hash finds
+// a group of four entries, each of one cache line.
 //
 // Thread-safe. Holds kMaxCounters; when a group is full, entries that count nothing are evicted
 // first, then the least recently seen.
@@ -34,7 +34,7 @@ class RecentStates {
 
   std::optional<SeenState> Find(std::string_view key) const;
 
-  // The counter was reset at `at`. States from before are then ignored, as by Learn.
+  // The counter was reset at `at`. From then on, older states are ignored, as by Learn.
   void Forget(std::string_view key, Time at);
 
  private:
@@ -53,8 +53,8 @@ class RecentStates {
     void operator()(Group* groups) const;
   };
 
-  // A spin lock for some groups, held for a few cache lines. Unlocking is a plain store, so it does
-  // not stall on a missed line.
+  // A spin lock of some groups, held while a few cache lines are accessed. Unlocking is a plain
+  // store, so it does not wait for a cache line.
   struct Lock {
     std::atomic<bool> taken{false};
 

@@ -22,8 +22,8 @@ void TopKeys::Stop() {
   }
 }
 
-// A part is emptied by the first check of a new period. A check notices Stop at the latest under
-// the lock, so nothing is kept after it.
+// The first check of a new period empties its thread's part. A check tests under the lock whether
+// counting has stopped, so nothing is kept after Stop.
 void TopKeys::NoteWatched(const StoreCheck& check, std::span<const LimitAnswer> limits,
                           bool taken) {
   const Mode mode = check.demand.mode;
@@ -47,8 +47,8 @@ TopKeys::Keys TopKeys::Read(std::size_t most) const {
   return {.denied = Merge(&Sketches::denied, most), .used = Merge(&Sketches::used, most)};
 }
 
-// A key without an entry in a full sketch may have been counted there, about as often as its least
-// frequent one.
+// A key without an entry in a full sketch may have been counted there, about as often as the least
+// frequent entry.
 std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::size_t most) const {
   std::vector<KeySketch::Entry> merged;
   std::unordered_map<std::string, std::size_t> index;
@@ -65,7 +65,7 @@ std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::siz
     }
     missed += part_missed;
     for (KeySketch::Entry& entry : entries) {
-      entry.error -= part_missed;  // a part with an entry has missed nothing
+      entry.error -= part_missed;  // a part that has an entry for the key missed nothing
       const auto [known, is_new] = index.try_emplace(entry.key, merged.size());
       if (is_new) {
         merged.push_back(std::move(entry));

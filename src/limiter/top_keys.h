@@ -1,5 +1,5 @@
-// The keys most denied and most used, while somebody wants to know: bounded sketches, one pair for
-// each io thread.
+// The keys most denied and most used, while somebody watches: bounded sketches, one pair for each
+// io thread.
 //
 // Thread-safe. A check reads one atomic while nobody watches. Otherwise it takes its thread's own
 // lock, and waits for it only while Read copies that thread's entries.

@@ -1,6 +1,6 @@
 // An index of condition lists. Finds the lists that hold for a request, at a cost that does not
-// grow with the number of other lists. Each list is filed under its condition that the fewest other
-// lists share; the other conditions are tested only when that one holds.
+// grow with the number of other lists. Each list is filed under one of its conditions: the one that
+// the fewest other lists share. The other conditions are tested only if that one holds.
 //
 // Thread-safe: immutable after Build.
 #pragma once

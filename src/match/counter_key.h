@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.
 void AppendEscaped(std::string_view text, std::string& out);
 
-// `name`, with '=' escaped as well, and "=".
+// `name`, escaped as by AppendEscaped and with '=' escaped, too; then "=".
 std::string AttributeInKey(std::string_view name);
 
 // The limit's part of a key: the tag of its algorithm, its name, and the names of what it counts,
@@ -29,7 +29,7 @@ std::string CounterTag(const RuleLimit& limit);
 std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 
 // Names the counters of an override with `counter: own`, in letters and digits. Equal matches have
-// the same name, independent of position and order.
+// the same name, whatever the order of their conditions and of the overrides.
 std::string DigestOfMatch(std::vector<Condition> match);
 
 // Replaces the part of `out` from `start` by a digest if it is longer than kMaxKeyValuesBytes.

@@ -56,7 +56,7 @@ inline constexpr std::string_view kNameCharacters =
 // An amount of a request that a limit counts.
 struct CountedAmount {
   std::string name;         // kCost, kRequests, or a name that callers give
-  std::int64_t weight = 1;  // the units of one such amount: 1 to kMaxWeight
+  std::int64_t weight = 1;  // units for each 1 of the amount: 1 to kMaxWeight
 
   static constexpr std::string_view kCost = "cost";
   static constexpr std::string_view kRequests = "requests";
@@ -82,8 +82,8 @@ struct RuleLimit {
   bool operator==(const RuleLimit&) const = default;
 };
 
-// The ttl of leases of units (`lease_ttl` of a request), and the longest that a rule allows by
-// default.
+// The range of the ttl of leases of units (`lease_ttl` of a request), and the longest ttl that a
+// rule allows by default.
 inline constexpr Duration kMinLeaseTtl = std::chrono::milliseconds(100);
 inline constexpr Duration kMaxLeaseTtl = std::chrono::days(1);
 inline constexpr Duration kDefaultMaxLeaseTtl = std::chrono::minutes(10);
@@ -112,8 +112,8 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;  // unique in its domain
-  // Its name in its counters' keys, which then have only the values of `per`. Empty: the keys have
-  // `name`, and attributes with their values.
+  // The rule's name in the keys of its counters. If it is set, the keys have only the values of
+  // `per`. If it is empty, they have `name`, and the attributes with their values.
   std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain
@@ -124,7 +124,7 @@ struct Rule {
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
   bool deny_cache = true;  // whether a server may deny from memory while a counter is full
-  Duration max_lease_ttl = kDefaultMaxLeaseTtl;  // of units
+  Duration max_lease_ttl = kDefaultMaxLeaseTtl;  // of leases of units
 
   bool operator==(const Rule&) const = default;
 };

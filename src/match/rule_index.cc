@@ -39,8 +39,8 @@ struct CompiledOverrides {
   ConditionIndex index;
 };
 
-// The data of an IndexedRule of the same id that only Match uses. There may be 100,000, few of them
-// with overrides.
+// The data of an IndexedRule of the same id that only Match uses. There may be 100,000 of these;
+// few have overrides.
 struct CompiledRule {
   std::vector<KeySource> key;
   std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value

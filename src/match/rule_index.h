@@ -1,5 +1,5 @@
 // The immutable index of the rules, built once from a RuleSet. Finds the rules that match a request
-// at a cost that does not grow with the other rules.
+// at a cost that does not grow with the number of other rules.
 //
 // Thread-safe: immutable after Build. Results of Match are valid as long as the index.
 #pragma once
@@ -50,7 +50,7 @@ struct RuleMatch {
 };
 
 // The parts of the rule's `per` for which the request has no usable value: the attribute is absent,
-// or its prefix counts and it is not an IP address. They belong to `rule`.
+// or only its prefix counts and it is not an IP address. The results are parts of `rule`.
 std::vector<const KeyPart*> MissingParts(const Rule& rule, std::span<const Attribute> attributes);
 
 // The result of Match. Reuse one per thread or call to keep its memory.

@@ -65,7 +65,7 @@ class ValueIndex::Expressions {
     return options;
   }
 
-  // The combined automaton may run out of memory where a single expression does not.
+  // For a value on which the combined automaton runs out of memory: one expression needs less.
   void FindOneByOne(std::string_view value, EntryIds& found) const {
     for (const Member& member : members_) {
       if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {
@@ -133,8 +133,9 @@ void ValueIndex::Find(const AttributeValue& fact, EntryIds& found) const {
   if (expressions_) expressions_->Find(fact.text(), found);
 }
 
-// In sorted order, a prefix follows its own prefixes, and all texts between the two also begin with
-// them. So its parent is its predecessor or one of the predecessor's ancestors.
+// In sorted order, a text follows its own prefixes, and all texts between a prefix and the text
+// also begin with that prefix. So its parent is its predecessor or one of the predecessor's
+// ancestors.
 void ValueIndex::LinkPrefixes() {
   prefixes_.reserve(added_prefixes_.size());
   for (auto& [text, entries] : added_prefixes_) {
@@ -147,7 +148,7 @@ void ValueIndex::LinkPrefixes() {
   added_prefixes_.clear();
 }
 
-// The last prefix not after `value` is its longest prefix, or has it as an ancestor.
+// The last text that does not sort after `value` is its longest prefix, or has that as an ancestor.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
   const auto after =
       std::upper_bound(prefixes_.begin(), prefixes_.end(), value,

@@ -46,8 +46,8 @@ class ValueIndex {
     std::int32_t parent = -1;
     EntryIds entries;
   };
-  // An entry under an exact value, and the position of the previous one; -1: none. Most values have
-  // one entry, and a vector for each would cost more than the value.
+  // An entry under an exact value, and the position of the value's previous entry; -1: none. Most
+  // values have one entry, and a vector for each would cost more than the value.
   struct Link {
     EntryId entry;
     std::int32_t before;

@@ -21,7 +21,7 @@ constexpr std::string_view kStyle =
     "svg{width:100%;height:auto;background:#f6f7f9}.c{fill:#9db8d9}.d{fill:#c0392b}"
     "small{color:#555}";
 
-// Keys come from clients, so they are escaped.
+// Keys come from callers, so they are escaped.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -130,7 +130,7 @@ std::string HtmlReport(const ReplayResult& result, const std::string& title) {
   if (result.against != nullptr) {
     html += "<h2>The other rules</h2>\n" + ServerHtml(*result.against);
   }
-  html += "<h2>To know</h2>\n<ul>";
+  html += "<h2>Notes</h2>\n<ul>";
   for (const std::string& note : NotesOn(result)) html += "<li>" + Escaped(note) + "\n";
   return html + "</ul>\n</html>\n";
 }

@@ -22,7 +22,7 @@ Error NoSuchField(const std::string& log, const Wanted& wanted, const Names& nam
 
 class NginxParser final : public LineParser {
  public:
-  // For each value, the field of the line, or an empty text if the line lacks it.
+  // For each value, the position of its field in a line; empty if lines have no such field.
   using Fields = std::vector<std::optional<std::size_t>>;
   explicit NginxParser(Fields fields) : fields_(std::move(fields)) {}
 
@@ -185,7 +185,7 @@ Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
 
 }  // namespace
 
-// The first line may be torn, so a few lines are tried.
+// The first line may be incomplete, so a few lines are tried.
 Result<std::unique_ptr<LineParser>> MakeLineParser(const LogStart& start,
                                                    const std::vector<Wanted>& wanted) {
   constexpr int kTried = 20;

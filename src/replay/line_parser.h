@@ -14,9 +14,9 @@ namespace sluice::replay {
 
 // A value to take from each line.
 struct Wanted {
-  std::string name;         // what it is for, in the words of messages
+  std::string name;         // what names it in messages: "--time"
   std::string field;        // "userId"; in JSON also "usage.total"
-  bool must_exist = false;  // its absence is an error, if the format knows its fields
+  bool must_exist = false;  // its absence is an error, if all lines have the same fields
 };
 
 class LineParser {

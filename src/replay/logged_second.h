@@ -34,7 +34,7 @@ class LoggedSecond {
   };
 
   // `numbers` are the cost and the amounts; `values` are those of the attributes, with null data()
-  // for those it lacks.
+  // for those that the request lacks.
   void Add(const TimeStamp& stamp, LinePlace place, const std::vector<std::int64_t>& numbers,
            std::span<const std::string_view> values);
 

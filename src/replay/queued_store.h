@@ -51,7 +51,7 @@ class QueuedStore final : public Store {
   MemoryStore counters_;
   Time now_;
   std::vector<Waiting> waiting_;
-  std::vector<std::string_view> keys_;  // of what waits
+  std::vector<std::string_view> keys_;  // of the waiting checks
   const StoreCheck* deciding_ = nullptr;
 };
 

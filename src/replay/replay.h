@@ -37,7 +37,7 @@ struct ReplayResult {
   std::uint64_t newly_allowed = 0;
   Time first;
   Time last;
-  // Why the replay ended before the log; empty if it did not.
+  // Why the replay ended before the end of the log; empty if it did not.
   std::string stopped;
 };
 

@@ -20,13 +20,13 @@ std::vector<std::size_t> RulesByDenials(const VirtualServer& server);
 // The interval of a series with the most denials; size() if there are none.
 std::size_t WorstInterval(const Timeline& timeline, std::size_t series);
 
-// What readers of the numbers must know, one sentence each: lines that are missing, attributes
-// that no line has, and what a replay cannot know.
+// What readers of the numbers must know, one sentence each: lines that are missing, attributes that
+// no line has, and what a replay cannot find out.
 std::vector<std::string> NotesOn(const ReplayResult& result);
 
-// "2026-11-25 15:16:49" in UTC.
-// The times of the requests that were decided.
+// The first and the last time of the requests that were decided.
 std::string SpanText(const ReplayResult& result);
+// "2026-11-25 15:16:49" in UTC.
 std::string TimeText(Time at);
 // "0.12 %".
 std::string ShareText(const Tally& tally);

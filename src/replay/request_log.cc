@@ -114,7 +114,7 @@ RequestLog::Source* RequestLog::Laggard() {
   return laggard;
 }
 
-// Reads until its newest time is in another second, or until a few lines were read.
+// Reads until its newest time is in another second, or until kMost lines were read.
 void RequestLog::Read(Source& source) {
   constexpr int kMost = 100'000;
   const std::int64_t second = source.newest == Time::min() ? 0 : SecondOfTime(source.newest);

@@ -41,13 +41,13 @@ struct LogFacts {
   std::uint64_t lines = 0;
   std::uint64_t requests = 0;
   std::uint64_t not_understood = 0;
-  std::uint64_t late = 0;         // came later than the reorder window
+  std::uint64_t late = 0;         // came later than `reorder` allows
   std::vector<LineFault> faults;  // the first of both kinds
   std::vector<std::uint64_t>
       present{};  // requests that have the attribute, in the order of the shape
   // The fields of the cost and of the amounts.
   struct NumberField {
-    std::string flag;           // that names it; empty: none does
+    std::string flag;           // that names the field; empty: none does
     std::uint64_t present = 0;  // lines that have it
   };
   std::vector<NumberField> numbers;
@@ -82,7 +82,7 @@ class RequestLog {
     std::unique_ptr<LogFile> file;
     std::unique_ptr<LineParser> parser;
     Time newest = Time::min();
-    std::string last_stamp;  // the next time as text: often the same again
+    std::string last_stamp;  // of the last line; often the next has the same
     std::optional<TimeStamp> last_time;
   };
   using Seconds = std::map<std::int64_t, std::unique_ptr<LoggedSecond>>;

@@ -12,7 +12,7 @@
 namespace sluice::replay {
 namespace {
 
-// If two limits differ by less than this, limits between them are not tried.
+// If two limits differ by less than this factor, limits between them are not tried.
 constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
@@ -112,8 +112,8 @@ Limits& Suggestion::LimitsOf(Rule& rule, int override_index) {
                             : rule.overrides[static_cast<std::size_t>(override_index)].limits;
 }
 
-// The limits of a group as a shadow rule, which counts and decides by itself. Its rule without
-// limits stays beside it, and still blocks and exempts.
+// The limits of a group as a shadow rule, which counts and decides by itself. The original rule
+// stays beside it without limits, and still blocks and exempts.
 Rule Suggestion::RuleFor(const Group& group) const {
   Rule rule = domain_.rules[group.rule];
   Scale(rule, group, group.trial);

@@ -38,7 +38,7 @@ class Suggestion {
     double factor = 1;     // of the suggested limits
     Tally now;             // of the unscaled limits
     Tally then;            // of those suggested
-    bool possible = true;  // false: even limits a million times as large deny more
+    bool possible = true;  // false: even a million times the limits deny more
   };
   std::vector<Found> found() const;
   // The rules with the suggested limits.
@@ -49,8 +49,8 @@ class Suggestion {
 
   struct Group {
     std::size_t rule = 0;
-    int owner = -1;                                 // the override whose own counters it has
-    std::string tag;                                // of the counters
+    int owner = -1;   // the override whose own counters these are; -1: none
+    std::string tag;  // of the counters
     std::vector<std::pair<int, std::size_t>> of{};  // override, or -1, and index of each limit
     double too_low = 0;                             // denies too much
     double enough = 0;  // a factor that denies no more than the share; 0: none is known

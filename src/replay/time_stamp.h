@@ -18,8 +18,8 @@ struct TimeStamp {
 };
 
 // "25/Nov/2026:15:16:49 +0100", "2026-11-25T15:16:49.123+01:00" (without offset: UTC), or a number
-// of seconds, milliseconds, microseconds or nanoseconds since 1970, which its number of digits
-// tells apart.
+// of seconds, milliseconds, microseconds or nanoseconds since 1970: the number of digits tells
+// which.
 std::optional<TimeStamp> ParseTimeStamp(std::string_view text);
 
 }  // namespace sluice::replay

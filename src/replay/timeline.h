@@ -54,7 +54,7 @@ class Timeline {
 
   std::vector<std::vector<Tally>> series_;
   std::chrono::seconds length_{1};
-  std::size_t longer_ = 0;   // how often
+  std::size_t longer_ = 0;   // how often they were lengthened
   std::int64_t first_ = -1;  // starts this many lengths after 1970
   std::size_t current_ = 0;
 };

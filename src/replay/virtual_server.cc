@@ -91,7 +91,7 @@ void VirtualServer::Count(const Call& call, const Result<CheckAnswer>& answer) {
   CountRules(*answer, call.at);
 }
 
-// Limits of one rule are adjacent, and so are the attributes that it lacks.
+// The limits of one rule are adjacent, and so are the attributes that a request lacks for it.
 void VirtualServer::CountRules(const CheckAnswer& answer, Time at) {
   const auto& limits = answer.limits;
   for (std::size_t i = 0; i < limits.size();) {

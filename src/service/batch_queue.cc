@@ -12,7 +12,7 @@ void BatchQueue::Post() {
   loop_.Post([this] { Run(); });
 }
 
-// When a batch has no checks left, it may be used for another call at once.
+// A batch without checks left may already have been added again, for another call.
 void BatchQueue::Run() {
   std::size_t budget = kChecksPerIteration;
   while (budget > 0 && !batches_.empty()) {

@@ -1,5 +1,6 @@
-// The long batches of one io thread, in order of arrival. Each starts its checks after those of
-// earlier batches. So an iteration starts a bounded number of checks, and few batches hold results.
+// The long batches of one io thread, in order of arrival. A batch starts its checks after those of
+// earlier batches. So an iteration of the loop starts a bounded number of checks, and few batches
+// hold results.
 //
 // Loop thread only. Must outlive its batches.
 #pragma once

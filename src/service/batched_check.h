@@ -70,8 +70,8 @@ class BatchedCheck final : private CheckCall {
   std::function<void()> lease_return_;
 };
 
-// The unused BatchedChecks of one io thread. Keeps as many as recent load needs, not as many as
-// were ever needed.
+// The unused BatchedChecks of one io thread. Keeps as many as the recent load needs, not the most
+// that were ever needed.
 class BatchedCheckPool {
  public:
   // `limiter` must outlive the pool and its items.

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// A larger response frees its memory afterwards.
+// The memory of a larger response is freed after use.
 constexpr std::size_t kMaxKeptResponse = 256 * 1024;
 
 }  // namespace

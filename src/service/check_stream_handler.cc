@@ -11,7 +11,7 @@ namespace {
 // A frame stays well below the 4 MiB that gRPC's clients accept.
 constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
 
-// A larger frame frees its memory afterwards.
+// The memory of a larger frame is freed after use.
 constexpr std::size_t kMaxKeptFrame = 64 * 1024;
 
 }  // namespace

@@ -94,8 +94,8 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   std::size_t unanswered_bytes_ = 0;
   std::string frame_;  // results to be sent
   std::size_t frame_results_ = 0;
-  std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // whose results hold a lease
-  std::size_t unsent_results_ = 0;                            // sent since all output was last read
+  std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // of frame_: results with a lease
+  std::size_t unsent_results_ = 0;  // sent since the caller last had read all
 };
 
 }  // namespace sluice

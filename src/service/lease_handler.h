@@ -33,7 +33,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
 
   const Action action_;
   const CallerAccess* const access_;
-  v1::SettleLeaseRequest message_;  // for the other requests, only the id
+  v1::SettleLeaseRequest message_;  // of other actions, the fields that they have
   std::vector<Amount> amounts_;     // views of it
   std::string response_;
 };

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// A stream whose caller has more bytes of responses to read is not read.
+// If a caller has more than this many bytes of responses to read, its stream is not read.
 inline constexpr std::size_t kMaxUnsentReflection = 64 * 1024;
 
 // Adds ServerReflectionInfo in both versions. It lists the services in `methods` at this time, and

@@ -82,8 +82,8 @@ TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests) {
 TEST(RuleWarnings, WeightThatTheLimitCannotHold) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 10/s, burst: 3000, counts: {in: "
                                "3000, out: 3001}}"),
-              ElementsAre("rules[0].limits[0]: never admits a request with \"out\": one of it is "
-                          "3001 units, and the limit admits at most 3000 at once"));
+              ElementsAre("rules[0].limits[0]: never admits a request with \"out\": each 1 "
+                          "of it is 3001 units, and the limit admits at most 3000 at once"));
 }
 
 TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
@@ -92,14 +92,14 @@ TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "out}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "{in: 2}}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "in}"),
-              ElementsAre("rules[0].limits[1]: never decides: limits[0] denies all that it would "
-                          "deny"));
+              ElementsAre("rules[0].limits[1]: never decides: limits[0] denies all this one "
+                          "would deny"));
 }
 
 TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
-           std::to_string(other) + "] denies all that it would deny";
+           std::to_string(other) + "] denies all this one would deny";
   };
   EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_log, limit: 10, window: 1m}, "
                                "{algorithm: sliding_log, limit: 10, window: 1s}"),
@@ -127,7 +127,7 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
                          "        limits: [{algorithm: sliding_log, limit: 1, window: 1m}, "
                          "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
               ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies all "
-                          "that it would deny"));
+                          "this one would deny"));
 }
 
 TEST(RuleWarnings, PrefetchWithoutEffect) {

@@ -1,8 +1,9 @@
 // How the limit of `concurrency` follows the load (`adapt` in rules): each hold that ends moves it
-// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The ratio
-// of the two steps is that of `share` to the rest, so the limit settles where exactly that share of
-// holds is short enough. Source: H. Robbins and S. Monro, "A stochastic approximation method",
-// Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares it to others.
+// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The steps
+// down and up are in the ratio of `share` to the rest, so the limit settles where exactly that
+// share of holds is short enough. Source: H. Robbins and S. Monro, "A stochastic approximation
+// method", Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares it
+// with other laws.
 //
 // The twin of `enter_bounds` and `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers
 // only.
@@ -53,9 +54,9 @@ struct LearnedLimit {
   static constexpr Duration kKept = std::chrono::days(1);
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
-  // How far the limit may rise while fewer than four fifths of it are held. So it can recover what
-  // it lost in this time, but never gains while the service is idle. Negative: the first rise,
-  // which is faster, is not over.
+  // While fewer than four fifths of the limit are held, it may rise up to this. So it can recover
+  // what it lost in such a time, but never gains while the service is idle. Negative: the first
+  // rise, which is faster, is not over.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.
@@ -63,8 +64,8 @@ struct LearnedLimit {
     return std::max(its.min, std::min(most, limit / kSlot));
   }
 
-  // Brings what was learned within bounds that have changed since. Otherwise the limit would not
-  // move from them until many holds have made up for the difference.
+  // Brings what was learned within the bounds, which may have changed since. Otherwise the limit in
+  // force would stay at a bound until many holds have made up for the difference.
   void Enter(const Adaptation& its, std::int64_t most) {
     if (limit == 0) return;
     const std::int64_t least = std::max<std::int64_t>(its.min, 1);

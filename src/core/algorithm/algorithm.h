@@ -18,13 +18,13 @@
 namespace sluice {
 
 // The largest clock skew a counter tolerates. If its state is newer than the clock by at most this,
-// time stands still for it. If it is newer by more, the clock was replaced (a failover to a machine
-// whose clock differs), and the counter moves to the new clock once.
+// time stands still for the counter. If the state is newer by more, the clock was replaced (a
+// failover to a machine whose clock differs), and the counter moves to the new clock once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }
 
-// Whether a state that no grant has changed must still be stored.
+// Whether the state must be stored even if no admitted check has changed it.
 enum class WriteBack {
   kNo,
   kUnlessPeek,  // this check creates the counter
@@ -92,7 +92,7 @@ struct CommonFacts {
   bool operator==(const CommonFacts&) const = default;
 };
 
-// Snapshot of a counter that counts each unit until it leaves.
+// Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
   Time reset_at;             // when the last of them leaves; undefined if there are none
@@ -120,7 +120,7 @@ struct UsageSnapshot {
   }
 };
 
-// Conversions of numbers in a script's reply and arguments. They hold integers.
+// Conversions of numbers in a script's reply and arguments. The numbers are integers.
 inline Time ToTime(double microseconds) {
   return Time(Duration(static_cast<std::int64_t>(microseconds)));
 }

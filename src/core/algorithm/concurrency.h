@@ -30,7 +30,7 @@ struct Concurrency : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 100'000;
   // The maximum number of slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // The maximum number of expired slots that one check removes, in addition to as many as it takes.
+  // The maximum number of expired slots that one check removes, beyond the number that it takes.
   static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -144,8 +144,8 @@ struct Concurrency : CommonFacts {
     state.last = state.now;
   }
 
-  // Takes `cost` slots under `lease` without testing the limit, at most kMaxCost. Renews the lease
-  // instead if it is held. Returns how many slots were not taken.
+  // Takes `cost` slots under `lease` without testing the limit, at most kMaxCost. If the lease is
+  // already held, renews it instead. Returns how many slots were not taken.
   std::int64_t Charge(State& state, std::int64_t cost, const Lease& lease) const {
     if (Holds(state, lease)) {
       Renew(state, lease);

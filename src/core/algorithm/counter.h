@@ -44,8 +44,8 @@ std::size_t MemoryOf(const Limit& limit, const CounterState& state);
 // Whether a check that takes units may need more memory for the state.
 bool MayGrow(const Limit& limit, const CounterState& state);
 
-// The initial content of a counter that is not new. An existing counter with another version is
-// replaced by it.
+// The initial content of a counter that is not new. It replaces an existing counter that has
+// another version.
 struct CounterSeed {
   CounterState state;  // to be advanced
   WriteBack keep = WriteBack::kNo;
@@ -67,18 +67,19 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
 // The snapshot after one more such check of `cost` units.
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
-// Whether the counter admits a check of another mode: a charge reports whether it would have been
-// admitted; a lease is renewed only if it is held.
+// Whether the counter admits a check of a mode other than kConsume and kPeek: a charge reports
+// whether it would have been admitted; a lease is renewed only if it is held.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.
 ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
-// took slots under checks.lease. If no other check followed, the counter is as if the check had not
-// happened; otherwise it never holds more than that, unless earlier checks have been undone since:
-// then a bucket may also hold what it would have lost without them, as a full one. Units that have
-// left by now are not removed again.
+// took slots under checks.lease. If no other check followed, the counter is then as if the check
+// had not happened. If others followed, the counter never has more units left than that, with one
+// exception: if earlier checks have been undone since, a bucket may also have the tokens that it
+// would have lost without those checks, because it would have been full. Units that have left by
+// now are not removed again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
@@ -101,8 +102,8 @@ ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
 // The earlier the charge was, the less is given back.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// A holder of a grant has ended it. Returns whether the counter still knew it. REQUIRES, for these
-// three functions: `state` was advanced.
+// Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and
+// for the next two functions: `state` was advanced.
 bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned);
 
 // Takes a grant; takes none if the algorithm has no grants.
@@ -137,7 +138,7 @@ std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 // The verdict of one limit for the check at `index` (from 0). Values are those after the check's
 // own decision if it took its cost, otherwise those before it. Both stores answer through this
 // function, so an answer depends neither on where a counter is stored nor on coalescing. `report`
-// is that of the coalesced checks; its snapshot becomes what this check found.
+// is that of the coalesced checks; its snapshot becomes the state that this check found.
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
                   std::int64_t index);
 

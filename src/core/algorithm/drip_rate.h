@@ -28,7 +28,7 @@ struct DripRate {
            static_cast<double>(other.rate) * static_cast<double>(period.count());
   }
 
-  // The sizes that rule files may give a bucket that holds `reserved` more units.
+  // The sizes that rule files may give to a bucket, which then holds `reserved` more units.
   Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
     return {least, kMaxCapacity / period.count() - reserved,
             " with a rate in " + FormatPeriod(period)};
@@ -46,8 +46,9 @@ struct DripRate {
     return {1, Duration(CeilDiv(longer.count(), shared))};
   }
 
-  // Converts the share of `level` from units of 1/whole to those of this rate. Whole units follow
-  // Share::Of; the remainder of a unit is scaled as a fraction, and debt in full proportion.
+  // Converts the share of `level` from units of 1/whole to those of this rate. Whole units are
+  // divided by Share::Of. The remaining fraction of a unit, and all debt, are divided in
+  // proportion.
   std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
     if (share.whole()) return level;
     const std::int64_t units = std::max<std::int64_t>(0, level) / whole.count();

@@ -1,10 +1,11 @@
 // Grants: units that a server takes from a counter in advance, to decide checks by itself until the
 // grant ends. What the server returns in time is taken back; the rest counts as used.
 //
-// A counter that is full at `most` units keeps level + units out <= most: while units are out, it
-// refills only to `most` minus these units. So level + units out grows only by refill, and in no
-// interval are more units used than the limit allows, at whatever time the holders use theirs.
-// docs/prefetch.md proves it. The twin of scripts/lua/grants.lua. Pure values.
+// Units are out while servers hold them in grants. A counter that is full at `most` units keeps
+// level + units out <= most: while units are out, it refills only to `most` minus these units. So
+// level + units out grows only by refill, and in no interval are more units used than the limit
+// allows, at whatever time the holders use theirs. docs/prefetch.md proves it. The twin of
+// scripts/lua/grants.lua. Pure values.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace sluice {
 inline constexpr Duration kMinPrefetch = std::chrono::milliseconds(10);
 inline constexpr Duration kMaxPrefetch = std::chrono::seconds(10);
 
-// What a server would like to take.
+// What a server asks for.
 struct GrantWish {
   std::int64_t units = 0;  // 0: nothing
   Duration life{};         // the longest time to hold them
@@ -27,7 +28,7 @@ struct GrantWish {
   bool operator==(const GrantWish&) const = default;
 };
 
-// What it got.
+// What the server gets.
 struct Grant {
   std::int64_t units = 0;  // 0: nothing
   Time generation;         // identifies it: the time at which the counter counts it as used, on the

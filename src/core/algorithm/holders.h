@@ -28,7 +28,7 @@ class Holders {
   Holders(const Holders&) = delete;
   Holders& operator=(const Holders&) = delete;
 
-  // The holder of that name, expired or not. Null if nobody of that name holds slots.
+  // The holder of that lease, expired or not. Null if there is none.
   const Holder* Find(const LeaseId& id) const;
   // Adds a holder, or replaces the one of the same lease.
   void Set(const LeaseId& id, const Holder& holder);

@@ -120,9 +120,9 @@ struct LeakyBucket : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`: removes those units that
-  // would not have drained if it had been the last check. With `delays`, only if it was the last:
-  // later checks have already been answered with their waits, and the next check would start at the
-  // same time as the last of them.
+  // would not have drained yet if it had been the last check. With `delays`, undoes only the last
+  // check: later checks have already been answered with their waits, so after an undo the next
+  // check would start at the same time as the last of them.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = state.last - before.last;

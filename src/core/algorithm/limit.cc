@@ -5,7 +5,7 @@ namespace {
 
 Limit AsLimit(const Limit& limit) { return limit; }
 
-// A share of some algorithms may be another algorithm.
+// The share of a limit may have another algorithm.
 template <typename... Algorithms>
 Limit AsLimit(const std::variant<Algorithms...>& limit) {
   return std::visit([](const auto& algorithm) { return Limit(algorithm); }, limit);

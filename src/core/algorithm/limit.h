@@ -1,6 +1,6 @@
 // A limit: one algorithm with its parameters, and the state of one of its counters. The set of
 // algorithms is listed here, and code outside this folder does not depend on which of them a limit
-// is. Besides its operations (see counter.h), each declares
+// is. Besides its operations (see counter.h), each algorithm declares
 //   kName               its name in rule files
 //   kAlgorithm          its number in the API
 //   kScript             its file in scripts/lua/algorithm
@@ -90,12 +90,12 @@ std::optional<Duration> LeaseTtl(const Limit& limit);
 // How the limit follows the load; null if it is fixed.
 const Adaptation* AdaptationOf(const Limit& limit);
 
-// The longest life of a grant that a server asks for (see grant.h): its `prefetch`, but at most a
-// fourth of the time in which the counter fills. Zero: servers ask for none.
+// The longest life of a grant that a server asks for (see grant.h): the limit's `prefetch`, but for
+// a bucket at most a fourth of the time in which it fills. Zero: servers ask for none.
 Duration GrantLife(const Limit& limit);
 
-// Whether a refund gives back all that a check has taken. If not, callers already know their waits
-// or prices, and a lease that is settled with less than it took gives nothing back.
+// Whether a refund gives back all that a check has taken. If not, because callers have already been
+// told their waits or prices, a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);
 
 // The largest cost that the limit can ever admit.

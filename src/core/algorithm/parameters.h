@@ -1,7 +1,7 @@
 // The parameters of an algorithm in rule files. Each algorithm has one function, Describe, that
-// passes them all to a Parameters: one sets them from YAML (config/limit_parser.cc), one writes
-// them (config/rule_yaml.cc). So keys, ranges and defaults are written once, in the algorithm's
-// header.
+// passes them all to a Parameters. For example, one Parameters sets them from YAML
+// (config/limit_parser.cc), another writes them as YAML (config/rule_yaml.cc). So keys, ranges and
+// defaults are written once, in the algorithm's header.
 #pragma once
 
 #include <algorithm>

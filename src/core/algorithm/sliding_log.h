@@ -3,7 +3,7 @@
 // must be exact, such as logins.
 //
 // Each entry holds the running sum of units up to it. The count of a window is the difference of
-// two sums, and bisection finds when units leave it.
+// two sums, and bisection finds when units leave the window.
 //
 // The twin of scripts/lua/algorithm/sliding_log.lua; tests/store/differential_test.cc compares the
 // two. Copies of a State share one log, which only Take and Undo change. Otherwise pure functions
@@ -223,7 +223,7 @@ struct SlidingLog : CommonFacts {
     return state;
   }
 
-  // See core/algorithm/counter.h. A log whose first entry has expired replaces it.
+  // See core/algorithm/counter.h. If a log's first entry has expired, the next check replaces it.
   std::size_t MemoryOf(const State& state) const {
     return kEmptyLogBytes + state.log->size() * sizeof(Entry);
   }

@@ -4,8 +4,8 @@
 // committed bucket.
 //
 // A check that may wait takes future tokens, and starts when they have been added. With `borrows` a
-// check is due as soon as all debt is paid, whatever its own cost; the next check waits for it.
-// Source: SmoothBursty of Guava's RateLimiter.
+// check is due as soon as all debt is paid, whatever its own cost. The next check waits until that
+// cost is paid. Source: SmoothBursty of Guava's RateLimiter.
 //
 // Levels are integers in units of 1/period (in µs) of a token, so nothing is rounded. The twin of
 // scripts/lua/algorithm/token_bucket.lua; tests/store/differential_test.cc compares the two. Pure
@@ -63,8 +63,8 @@ struct TokenBucket : CommonFacts {
   std::array<std::int64_t, 5> ScriptParameters() const {
     return {rate, period.count(), burst, starts_empty ? 1 : 0, borrows ? 1 : 0};
   }
-  // A peek at a bucket that starts empty may have found none: then the next check of another mode
-  // must reach the store, where it begins to fill.
+  // A peek at a bucket that starts empty may have found no bucket. Then the next check of another
+  // mode must reach the store, so that the bucket begins to fill.
   bool DenialLasts(Mode mode) const {
     return mode == Mode::kConsume || (mode == Mode::kPeek && !starts_empty);
   }

@@ -1,7 +1,7 @@
 // Token bucket with warmup: after a pause it admits at a third of its rate, and reaches the full
-// rate after `warmup` in use. A check is due as soon as all earlier checks are paid for, whatever
-// its own cost. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the formulas
-// below.
+// rate after being in use for `warmup`. A check is due as soon as all earlier checks are paid for,
+// whatever its own cost. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the
+// formulas below.
 //
 // The only algorithm in floating point, since its prices are areas under a slope; times are whole
 // microseconds. The twin of scripts/lua/algorithm/warming_bucket.lua, which computes in the same
@@ -107,8 +107,7 @@ struct WarmingBucket : CommonFacts {
     if (times == 0) return;
     const double spent = std::min(static_cast<double>(cost), state.stored);
     const double fresh = static_cast<double>(cost) - spent;
-    // Rounded up: otherwise units that cost little more than a microsecond would cost half, or
-    // nothing.
+    // Rounded up: otherwise a unit of 0.9 µs would cost nothing, and one of 1.9 µs about half.
     const double price = std::ceil(PriceOfStored(state.stored, spent) + fresh * StableInterval());
     state.next_free += Duration(static_cast<std::int64_t>(price));
     state.stored -= spent;
@@ -182,7 +181,7 @@ struct WarmingBucket : CommonFacts {
 
   // The limit for `share` of the rate, and its counter derived from the last seen state of the
   // whole limit: as cold, and as long in debt. The one check that a bucket without debt always
-  // admits cannot be divided: one server has it, the others a bucket without tokens.
+  // admits cannot be divided: one server admits it, the others have a bucket without tokens.
   std::variant<WarmingBucket, TokenBucket> For(const Share& share) const {
     if (share.Of(1) == 0) return TokenBucket{.rate = rate, .period = period, .burst = 0};
     return WithRateOf(share);

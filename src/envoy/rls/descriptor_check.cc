@@ -138,9 +138,9 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
   }
 }
 
-// A full window admits no hit until it ends, so the caller may deny by itself until then. It may
-// not do so in modes in which a single full limit does not deny, or if this server's share has
-// decided.
+// A full window admits no hit until it ends, so the caller may deny by itself until then. The
+// caller may not do so in modes in which a single full limit does not deny, or if this server's
+// share has decided.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;

@@ -18,8 +18,8 @@ class PeerMetrics;
 
 class HitCounters {
  public:
-  // Hits beyond `near_limit_ratio` of a limit are near it. `peer`, if not null, has the same
-  // metrics under other names. Both must outlive this.
+  // Hits beyond `near_limit_ratio` of a limit count as near the limit. `peer`, if not null, has the
+  // same metrics under other names. Both must outlive this.
   HitCounters(MetricsRegistry& metrics, double near_limit_ratio, const PeerMetrics* peer = nullptr)
       : metrics_(metrics), near_limit_ratio_(near_limit_ratio), peer_(peer) {}
 

@@ -16,7 +16,8 @@ namespace sluice::envoy {
 // The checks in the order of the descriptors; all are decided.
 using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
 
-// OVER_LIMIT if a check outside quota_mode is over its limit, or all (at least one) in quota_mode.
+// OVER_LIMIT if a check outside quota_mode is over its limit, or if all checks in quota_mode are,
+// and there is at least one.
 Response::Code OverallCode(DecidedChecks checks);
 
 struct Decided {

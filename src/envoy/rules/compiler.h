@@ -2,7 +2,8 @@
 // check of the domain with two attributes:
 //   rule        the place in the tree where the descriptor ends, such as "database=users,tier"
 //   descriptor  its entries, such as "database=users,tier=gold"
-// Every limit of the tree becomes a rule that matches the first and counts per the second.
+// Every limit of the tree becomes a rule that matches the first attribute and counts per value of
+// the second.
 #pragma once
 
 #include <memory>

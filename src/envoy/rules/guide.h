@@ -1,5 +1,5 @@
 // Finds the Sluice rule that decides an Envoy descriptor: a trie of the descriptors in the rule
-// files, by domain. compiler.h builds it, together with those rules.
+// files, by domain. compiler.h builds it together with the rules.
 //
 // Thread-safe: immutable once built.
 #pragma once

@@ -70,7 +70,7 @@ std::string ParseRequiredText(const ConfigValue& map, const ConfigMap& fields, s
   return std::string(text.value_or(""));
 }
 
-// The keys of Envoy's format.
+// The names of units in rule files.
 constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
 
 std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }

@@ -68,6 +68,7 @@ class Merger {
 bool TakesAllBack(const RuleLimit& limit) { return RefundsInFull(limit.limit); }
 
 // With all_or_nothing, limits take back what they granted to a request that another limit denies.
+// Reports those that cannot.
 void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& errors) {
   for (const Descriptor& it : descriptors) {
     if (it.rate_limit && !std::ranges::all_of(it.rate_limit->limits, TakesAllBack)) {

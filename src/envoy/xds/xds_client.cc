@@ -235,8 +235,8 @@ void XdsClient::ReadUntilBroken(const std::shared_ptr<Call>& call) {
   const grpc::Status ended = call->Finish();
   const MutexLock lock(state_->mutex);
   if (state_->stopping) return;
-  // While the control plane is away, each attempt ends with the same cause, so the warning is
-  // logged once.
+  // While the control plane does not answer, each attempt ends with the same cause, so the warning
+  // is logged only once.
   const bool is_known = !state_->status.connected && ended.error_message() == last_cause_;
   last_cause_ = ended.error_message();
   spdlog::log(is_known ? spdlog::level::debug : spdlog::level::warn,

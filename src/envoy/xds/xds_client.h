@@ -1,6 +1,6 @@
 // Receives rules from a control plane by aggregated discovery (xDS, state of the world), as Envoy
 // Gateway sends them: each response is the whole set, and is accepted (ACK) or refused with every
-// mistake (NACK). While the control plane is away, the last accepted set stays in force.
+// mistake (NACK). While the control plane does not answer, the last accepted set stays in force.
 //
 //   thread "xds":  connect ─▶ request ─▶ read a set ─▶ take(set) ─▶ read … ─▶ broken ─▶ pause ─▶
 //   connect any thread:                          done(mistakes) ─▶ ACK or NACK
@@ -35,8 +35,8 @@ struct XdsStatus {
 
 class XdsClient {
  public:
-  // Called once for each taken set, on any thread, with its mistakes; they are empty if the set is
-  // in force. May be dropped if a newer set was taken.
+  // Called on any thread, once for each taken set, with the set's mistakes; without mistakes, the
+  // set is in force. If a newer set was taken, this may be dropped without a call.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   // Called on the client's thread. Must not wait for the set to be compiled.
   using Take = std::function<void(RuleResources set, Done done)>;
