@@ -1,5 +1,5 @@
 // Measures whether every algorithm keeps its promise on every interval, when several servers share
-// one Redis and serve many concurrent callers, and how much it under-admits.
+// one Redis and serve many concurrent callers. Also measures by how much each admits too little.
 //
 //   build/release/accuracy/accuracy             about 8 minutes, an attack on a real minute
 //   build/release/accuracy/accuracy --short     a quarter of a minute, as in the tests
@@ -31,9 +31,9 @@ using std::chrono::seconds;
 
 constexpr Size kSmall{.limit = 100, .window = seconds(1)};
 constexpr Size kMinute{.limit = 100, .window = seconds(60)};
-constexpr Duration kHeadStart = milliseconds(50);  // for the callers to be ready
-constexpr char kPicture[] = "burst";               // nicer to look at than informative
-constexpr int kAttacks = 5;                        // maximum number, until one hits the edge
+constexpr Duration kHeadStart = milliseconds(50);  // until the callers are ready
+constexpr char kPicture[] = "burst";               // for a picture; it tests little
+constexpr int kAttacks = 5;                        // at most, until one hits the edge
 
 struct Settings {
   bool short_form = false;
@@ -95,18 +95,19 @@ class Program {
 
   void HoldResource() {
     const Holding holding{.length = seconds(settings_.seconds)};
-    report_.Begin(fmt::format("concurrency: {} callers who want to use what {} may use at once",
-                              holding.callers, holding.limit));
+    report_.Begin(
+        fmt::format("concurrency: {} callers want to use a resource that {} may use at once",
+                    holding.callers, holding.limit));
     const Usage usage = Hold(fleet_, holding);
     const Judgement judgement = Judge(usage, holding);
     report_.Row(kHoldingRule, judgement);
     if (usage.unreleased > judgement.admitted / 100) {
       report_.Fail(fmt::format("{} leases could not be released", usage.unreleased));
     }
-    fmt::print("at the resource itself never more than {} at once\n", judgement.densest);
+    fmt::print("the resource itself never counted more than {} at once\n", judgement.densest);
   }
 
-  // Repeats until an attack has hit the edge of the window, which may fail on a busy machine.
+  // Repeats the attack until one hits the edge of the window. On a busy machine, some miss it.
   void Attack(const Size& size) {
     for (int attack = 1; attack <= kAttacks; ++attack) {
       const Time edge = NextEdge(clock_.Now() + kHeadStart + BoundaryLead(size), size.window);
@@ -118,9 +119,9 @@ class Program {
       const auto histories =
           Send(fmt::format("boundary-{}", attack), BoundaryAttack(size, edge), subjects);
       if (MetTheEdge(histories, size, edge)) return;
-      fmt::print("not all checks were decided on their side of the edge; again\n");
+      fmt::print("not all checks were decided on their side of the edge; the attack is repeated\n");
     }
-    report_.Fail("no boundary attack met the edge");
+    report_.Fail("no boundary attack hit the edge");
   }
 
   static bool MetTheEdge(const std::vector<History>& histories, const Size& size, Time edge) {
@@ -161,7 +162,7 @@ int Main(int argc, char** argv) {
   app.add_option("--callers", settings.callers, "Threads that call")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--pattern", settings.pattern, "Only this one")
+  app.add_option("--pattern", settings.pattern, "Run only this pattern")
       ->check(CLI::IsMember(
           {"uniform", "bursty", "zipf", "edges", "burst", "boundary", "concurrency"}));
   app.add_option("--csv", settings.csv, "Record every check in this file");

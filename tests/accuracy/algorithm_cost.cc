@@ -3,17 +3,17 @@
 //
 //   build/release/accuracy/algorithm_cost [--seconds 5]
 //
-// bytes    MEMORY USAGE of a real counter, with its key, after one check, and its maximum while
-//          as many as the limit come spread over the window. The user it is kept for has a name of
-//          36 bytes, as UUIDs have.
+// bytes    MEMORY USAGE of a real counter, with its key, after one check, and its maximum
+//          while `limit` checks come spread over the window. The counter is for a user whose name
+//          has 36 bytes, as UUIDs have.
 // script   mean run of the script (INFO commandstats) while one caller waits for each answer, so
 //          that every check is a call of its own.
 // alone    CPU of Redis' main thread (INFO cpu) per check in that time, with parsing and writing.
 // loaded   the same with 400 checks in flight, which share script calls, and the checks per call.
 //
-// Times are from the cheapest of five rounds, since other work on the machine only adds to them.
-// The checks use 5,000 counters. They are admitted while the algorithm has room, and Redis decides
-// all of them.
+// Times are from the cheapest of five rounds: other work on the machine only adds to them. The
+// checks use 5,000 counters. They are admitted while the algorithm has room. Redis decides all of
+// them.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -33,11 +33,11 @@ namespace sluice::accuracy {
 namespace {
 
 constexpr Size kSize{.limit = 100, .window = std::chrono::hours(1)};
-// For memory, where a window must pass.
+// For the memory, a whole window must pass.
 constexpr Size kShort{.limit = 100, .window = std::chrono::seconds(2)};
 constexpr int kUsers = 5'000;
 constexpr int kRounds = 5;
-constexpr int kChecksAlone = 2'000;  // in each
+constexpr int kChecksAlone = 2'000;  // in each round
 
 v1::CheckLimitRequest RequestOf(const Subject& subject, int user) {
   return test::CheckOf(kDomain, subject.Rule(),
@@ -118,7 +118,7 @@ class Measurement {
 
   Spent Loaded(Duration length) {
     v1::CheckLimitRequest request = RequestOf(subject_, 0);
-    request.mutable_attributes()->erase("user");  // varies
+    request.mutable_attributes()->erase("user");  // the plan varies the user
     const load::Plan plan{
         .target = {.address = Address::Parse(fleet_.server(0).grpc_address()).value()},
         .request = request.SerializeAsString(),
@@ -166,7 +166,7 @@ class Measurement {
   test::RedisConnection connection_;
 };
 
-// Whether it shares counter and script with another.
+// Whether the algorithm shares counter and script with another one.
 bool IsVariant(const std::string& name) {
   return name.find('-') != std::string::npos && name != "token_bucket-warmup";
 }

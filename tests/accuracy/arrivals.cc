@@ -30,7 +30,7 @@ Arrivals Uniform(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Up to twice the limit at once, two bursts to a window on average.
+// Bursts of up to twice the limit at once. On average, two bursts in a window.
 Arrivals Bursty(const Size& size, const Span& span) {
   Arrivals arrivals;
   std::mt19937 random(1);
@@ -61,7 +61,8 @@ Arrivals Zipf(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Only in the quarter of a window around each edge of the clock, then at eight times the limit.
+// Arrivals only in the quarter of a window around each edge of the clock, but at eight times the
+// limit.
 Arrivals Edges(const Size& size, const Span& span) {
   const Duration half = Duration(size.window) / 8;
   Arrivals arrivals;
@@ -72,8 +73,8 @@ Arrivals Edges(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// For the picture: below the limit, but six times it for one and a half windows that begin in
-// the middle of one.
+// For the picture: below the limit, except for one and a half windows that begin in the middle of a
+// window: in these, six times the limit.
 Arrivals Burst(const Size& size, const Span& span) {
   const Time edge = NextEdge(span.from, size.window);
   const Duration window = size.window;

@@ -1,5 +1,5 @@
 // Patterns of arrivals: when to send checks, on the store's clock. The evaluation uses the times of
-// the decisions, so late checks on a busy machine do not falsify results.
+// the decisions. So if a busy machine sends checks late, the results are still right.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Arrival {
   std::int64_t cost = 1;
 };
 
-// In order of time.
+// Ordered by time.
 using Arrivals = std::vector<Arrival>;
 
 struct Span {

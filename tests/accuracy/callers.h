@@ -16,7 +16,7 @@ namespace sluice::accuracy {
 
 class Callers {
  public:
-  // Both must outlive this.
+  // `fleet` and `clock` must outlive this object.
   Callers(test::Fleet& fleet, const StoreClock& clock, int count)
       : fleet_(&fleet), clock_(&clock), count_(count) {}
 

@@ -10,10 +10,10 @@ namespace sluice::accuracy {
 
 // The outcome of an answered check.
 struct Outcome {
-  int key = 0;  // whose counter, from 0
+  int key = 0;  // the number of the user whose counter it is, from 0
   std::int64_t cost = 1;
   Time decided_at;
-  Duration wait{};  // of an admitted one: it starts this much later
+  Duration wait{};  // of an admitted check: it starts this much later
   bool admitted = false;
 };
 

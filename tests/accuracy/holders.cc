@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr int kCrashesOneIn = 200;
 
-// Counts the callers that use it at the same time.
+// Counts the callers that use the resource at the same time.
 class Resource {
  public:
   void Enter() {
@@ -39,7 +39,7 @@ class Resource {
 
 class Caller {
  public:
-  // `door` leads to the fleet's `server`, for what Fleet does not offer.
+  // `door` is a stub for the fleet's `server`, for calls that Fleet does not offer.
   struct Place {
     test::Fleet* fleet;
     int server;
@@ -116,8 +116,7 @@ void Append(const Usage& from, Usage& to) {
   to.unreleased += from.unreleased;
 }
 
-// How many of `held`, which must be in order of their beginnings, hold at times that do not go
-// back.
+// How many slots are held at a time. The times of successive calls must not go back.
 class Occupancy {
  public:
   explicit Occupancy(std::vector<Held> held) : held_(std::move(held)) {

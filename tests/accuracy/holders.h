@@ -26,12 +26,12 @@ struct Held {
 };
 
 struct Usage {
-  std::vector<Held> certainly;  // up to when its release was sent
-  std::vector<Held> possibly;   // up to the end of its release, with or without an answer
+  std::vector<Held> certainly;  // until its release was sent
+  std::vector<Held> possibly;   // until its release ended, with or without an answer
   std::vector<Time> denials;
   std::int64_t unknown = 0;     // checks without an answer by the store
   std::int64_t unreleased = 0;  // leases whose release failed
-  // Counted by the resource itself, in this process.
+  // The resource itself counts, in this process.
   std::int64_t most_at_once = 0;
 };
 

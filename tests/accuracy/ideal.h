@@ -1,5 +1,5 @@
-// The units that an exact limiter would have admitted: the reference for under-admission. Simple
-// implementations of the definitions, independent of src/core.
+// The units that an exact limiter would have admitted: the reference that shows whether an
+// algorithm admits too little. Simple implementations of the definitions, independent of src/core.
 //
 // Pure functions. All take the checks in the order of their decisions and return admitted units.
 #pragma once
@@ -24,8 +24,8 @@ struct Bucket {
 };
 std::int64_t IdealTokenBucket(const Passages& checks, const Bucket& bucket);
 
-// Guava's SmoothWarmingUp: stored permits cost more time, up to three times as much when cold, and
-// a check is due when the permits of earlier checks are paid for.
+// Guava's SmoothWarmingUp: stored permits cost more time, up to three times as much when cold. A
+// check is due when the permits of earlier checks are paid for.
 struct Warmup {
   std::int64_t rate = 1;  // per period
   Duration period{};

@@ -11,8 +11,8 @@ namespace sluice::accuracy {
 
 namespace {
 
-// In the order of decision. Decisions of one script call have the same time. Within a call a
-// counter only fills, so a denied check would also be denied later: grants can be ordered first.
+// In the order of decision. Decisions of one script call have the same time. Within a call, a
+// counter only fills, so a denied check would also be denied later. So grants can be ordered first.
 bool DecidedEarlier(const Outcome& a, const Outcome& b) {
   return std::tuple(a.decided_at, !a.admitted) < std::tuple(b.decided_at, !b.admitted);
 }

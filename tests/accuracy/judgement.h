@@ -28,8 +28,8 @@ struct Judgement {
   void Add(const Judgement& other);
 
   // A description of what is wrong; empty if nothing is. Checks of unknown outcome may have been
-  // charged, so as many units may be missing. If more than 1 % of checks have an unknown outcome,
-  // that is also an error.
+  // charged, so one unit may be missing for each of them. If more than 1 % of the checks have an
+  // unknown outcome, that is also an error.
   std::string Mistake() const;
 };
 

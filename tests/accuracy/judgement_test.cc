@@ -13,21 +13,22 @@ using std::chrono::seconds;
 
 constexpr Size kSize{.limit = 5, .window = seconds(1)};
 
-// A check every 10 ms for three windows, on each of two keys; every algorithm denies some of them.
+// A check every 10 ms for three windows, on each of two keys. Every algorithm denies some of them.
 Passages Checks() {
   Passages checks;
   for (int i = 0; i < 300; ++i) checks.push_back({Time(seconds(1'000'000) + milliseconds(10 * i))});
   return checks;
 }
 
-// The earliest start that keeps the promise after those before it.
+// The earliest start that keeps the promise, given the checks that started before.
 Time EarliestStart(const Subject& subject, Passages started, Time at) {
   started.push_back({started.empty() ? at : std::max(at, started.back().at)});
   while (subject.promise(started).over > 0) started.back().at += milliseconds(1);
   return started.back().at;
 }
 
-// The history of the algorithm if `ideal` decides. Checks that may wait do so as long as necessary.
+// The history of the algorithm if `ideal` decides. Checks that may wait do so as long as is
+// necessary.
 History Ask(const Subject& subject, const Ideal& ideal) {
   const bool waits = subject.name == "leaky_bucket" || subject.max_wait;
   History history;

@@ -10,7 +10,7 @@ import collections
 import csv
 import sys
 
-SECOND = 1_000_000  # the CSV's times are in microseconds; the window and the limit's period, too
+SECOND = 1_000_000  # in microseconds, as the CSV's times; the window and the limit's period, too
 LIMIT = 100  # a second
 BIN = 50_000
 SPAN = 5 * SECOND
@@ -57,7 +57,7 @@ def read(path):
     series = collections.defaultdict(Series)
     with open(path, newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file)
-                if row["pattern"] == "burst" and "-" not in row["algorithm"]]  # variants
+                if row["pattern"] == "burst" and "-" not in row["algorithm"]]  # without variants
     if not rows:
         sys.exit(f"{path}: no checks of the pattern burst")
     start = min(int(row["decided_at"]) for row in rows) // SECOND * SECOND

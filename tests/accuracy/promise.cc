@@ -7,7 +7,7 @@ namespace sluice::accuracy {
 
 namespace {
 
-// Whether interval `a` is worse than `b`. Of equal ones, the one with more units is more
+// Whether interval `a` is worse than `b`. If they are equally bad, the one with more units is more
 // informative.
 bool IsWorse(const Findings& a, const Findings& b) {
   return std::tuple(a.units - a.limit, a.units) > std::tuple(b.units - b.limit, b.units);
@@ -19,7 +19,7 @@ void KeepWorse(Findings& findings, const Findings& other) {
   findings.limit = other.limit;
 }
 
-// Records an interval that ends with `last`.
+// Records an interval that ends with the passage `last`.
 void Note(Findings& findings, std::int64_t units, std::int64_t limit, const Passage& last) {
   KeepWorse(findings, {.units = units, .limit = limit});
   findings.over += std::clamp<std::int64_t>(units - limit, 0, last.cost);
@@ -59,13 +59,14 @@ Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration
 }
 
 Findings CheckEveryLength(const Passages& admitted, const Drip& drip) {
-  // Of all intervals that end with a passage, the fullest begins where the units so far minus the
-  // units allowed for that time were lowest. Both are multiplied by `period` to stay integers.
+  // Of all intervals that end with a passage, the fullest one begins where this difference was
+  // lowest: the units so far, minus the units allowed for that time. Both are multiplied by
+  // `period` to stay integers.
   Findings findings;
   std::int64_t units = 0;
   std::int64_t lowest = 0;
   const Passage* begin = nullptr;
-  std::int64_t units_before = 0;  // the interval
+  std::int64_t units_before = 0;  // before the interval
   for (const Passage& passage : admitted) {
     const Duration since = passage.at - admitted.front().at;
     const std::int64_t level = units * drip.period.count() - since.count() * drip.rate;

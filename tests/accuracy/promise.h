@@ -14,7 +14,7 @@ struct Findings {
   // The interval that came closest to its limit, or exceeded it most.
   std::int64_t units = 0;
   std::int64_t limit = 0;
-  // Units that exceeded the limit of an interval that ends with them.
+  // Units that exceeded the limit of an interval: those with which it ends.
   std::int64_t over = 0;
 
   // Adds the findings of another counter.

@@ -1,5 +1,5 @@
-// Tests of the checkers with hand-written histories: each accepts a history that just keeps a
-// promise and counts the units that just break it.
+// Tests of the checkers with hand-written histories. Each checker accepts a history that just keeps
+// a promise, and counts the units of a history that just breaks it.
 #include "tests/accuracy/promise.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using std::chrono::seconds;
 constexpr std::int64_t kLimit = 3;
 constexpr Duration kWindow = seconds(1);
 constexpr Drip kBucket{.burst = 3, .rate = 2, .period = seconds(1)};
-// Half a second apart, to the microsecond.
+// Units must be half a second apart, to the microsecond.
 constexpr Drip kSpaced{.rate = 2, .period = seconds(1), .pays_later = true, .step = Duration(1)};
 
 // Units at each of these microseconds after a whole second.
@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"EveryLength_BurstAndRefill", EveryLength, At({{0, 3}, {500'000, 1}}), {4, 4, 0}},
         Row{"EveryLength_OneTickTooEarly", EveryLength, At({{0, 3}, {499'999, 1}}), {4, 3, 1}},
         Row{"EveryLength_TooManyAtOnce", EveryLength, At({{0, 5}}), {5, 3, 2}},
-        // The burst comes after a pause, which an interval from the very beginning would tolerate.
+        // The burst comes after a pause. From the very beginning to the burst, the units would be
+        // within the limit.
         Row{"EveryLength_BurstAfterRest",
             EveryLength,
             At({{0, 1}, {10'000'000, 3}, {10'100'000, 1}}),

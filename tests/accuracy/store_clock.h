@@ -1,4 +1,5 @@
-// Redis' clock in terms of this process' monotonic clock, to send checks at times of the store.
+// Redis' clock in terms of this process' monotonic clock, to send checks at times of the store's
+// clock.
 //
 // Now is not thread-safe. SteadyAt is thread-safe.
 #pragma once

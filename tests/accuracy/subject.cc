@@ -63,7 +63,7 @@ Subject SlidingLog(const Size& size) {
           .ideal = SlidingLogIdeal(size.limit, size.window)};
 }
 
-// Units leave at most a sub-window later than they would leave a log.
+// Units leave at most one sub-window later than they would leave a log.
 Subject SlidingWindow(const Size& size) {
   const Duration window = size.window;
   const Duration longest = window + window / kSegments;
@@ -103,7 +103,7 @@ Subject BorrowingTokenBucket(const Size& size) {
               {.burst = size.limit, .rate = size.limit, .period = size.window, .borrows = true})};
 }
 
-// Its checks may wait half a window; they count when they start.
+// Checks may wait half a window. They count when they start.
 Subject WaitingTokenBucket(const Size& size) {
   const Duration max_wait = Duration(size.window) / 2;
   Subject subject = TokenBucket(size);
@@ -116,7 +116,8 @@ Subject WaitingTokenBucket(const Size& size) {
   return subject;
 }
 
-// The only one in floating point: each price is rounded down to the microsecond, once or twice.
+// This is the only algorithm in floating point: each price is rounded down to the microsecond, once
+// or twice.
 Subject WarmingTokenBucket(const Size& size) {
   const Duration rounding(2 * size.limit);
   const std::string warmup = fmt::format("warmup: {}s", size.window.count());
@@ -151,8 +152,8 @@ Subject LeakyBucketWithoutDelay(const Size& size) {
   return subject;
 }
 
-// Leases that are not released: a fifth of the limit at once, each for a fifth of the window. So at
-// most `limit` begin in every interval of that length. Releases are tested in holders.h.
+// Takes leases that are not released: a fifth of the limit at once, each for a fifth of the window.
+// So at most `limit` begin in every interval of the window's length. holders.h tests releases.
 Subject Concurrency(const Size& size) {
   const std::int64_t slots = size.limit / 5;
   const Duration ttl = Duration(size.window) / 5;

@@ -31,8 +31,8 @@ struct Subject {
   Size size;
   Promise promise;
   Ideal ideal;
-  // The minimum and the maximum that a correct implementation admits of checks with equal costs.
-  // Unset: exactly the ideal.
+  // The minimum and the maximum that a correct implementation admits of checks with equal costs. If
+  // they are not set: exactly the ideal.
   Ideal least;
   Ideal most;
   std::optional<Duration> max_wait;  // of its checks
@@ -46,8 +46,8 @@ std::vector<Subject> Subjects(const Size& size);
 // Whether the servers' deny caches are enabled.
 enum class DenyCache { kOn, kOff };
 
-// The rules for all subjects, with a counter per user. If Redis does not answer, checks are denied,
-// so that only Redis' decisions are measured.
+// The rules for all subjects, with a counter for each user. If Redis does not answer, checks are
+// denied, so that only Redis' decisions are measured.
 std::string RulesOf(const std::vector<Subject>& subjects, DenyCache deny_cache);
 
 }  // namespace sluice::accuracy

@@ -98,7 +98,7 @@ TEST(WrongTokens, EachPeer_MayTryTenAtOnceThenOneASecond) {
   EXPECT_NE(page.find("sluice_admin_refused_total{reason=\"slowed\"} 4"), page.npos) << page;
 }
 
-// Even the right token is refused: a token that is compared could be guessed.
+// Even the right token is refused: if tokens were compared, they could be guessed.
 TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedWithoutComparison) {
   MetricsRegistry metrics;
   WrongTokens wrong(metrics);
@@ -114,7 +114,8 @@ TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedWithoutComparison) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
   const net::Peer named{.address = "192.0.2.1:4711", .identities = {"dns:ops"}};
-  EXPECT_TRUE(access.Admit({.authorization = {}, .peer = named})) << "certificates are not slowed";
+  EXPECT_TRUE(access.Admit({.authorization = {}, .peer = named}))
+      << "callers with certificates are not refused";
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
             "  - {algorithm: fixed_window, limit: 10, window: 1m}\nmissing: skip\n");
 }
 
-// One worker runs long tasks, so a list of rules would wait.
+// One worker runs long tasks, so a request for the list of rules would have to wait.
 TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
   Start();
   v1::ReloadRulesResponse response;

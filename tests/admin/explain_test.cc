@@ -121,7 +121,7 @@ TEST_F(ExplainTest, LimitsOfAmounts_ShowWhatTheyCount) {
   EXPECT_EQ(Explained({{"user", "a"}}), std::vector{line});
   EXPECT_EQ(decision_, Decision::kDenied) << "12 of 10 are counted";
   EXPECT_EQ(Explained({{"user", "b"}}), (std::vector<std::string>{line, "closed blocked"}))
-      << "also where a rule decides and the counters are only read";
+      << "also if a blocked rule decides, so that the counters are only read";
 }
 
 TEST_F(ExplainTest, Counters_AreShownUnchanged) {
@@ -130,7 +130,7 @@ TEST_F(ExplainTest, Counters_AreShownUnchanged) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Explained({{"user", "a"}})[0], "per-user enforced 6/10");
     EXPECT_EQ(Explained({{"user", "a"}, {"office", "1"}})[0], "per-user enforced 6/10")
-        << "though a rule decides without asking";
+        << "although a rule decides without the store";
   }
   EXPECT_EQ(keys_[0], "sluice:{shop/per-user/user=a}:fixed_window:1m");
   EXPECT_EQ(Check({{"user", "a"}}).limits[0].verdict.remaining, 5);

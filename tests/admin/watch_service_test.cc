@@ -42,7 +42,7 @@ class WatchServiceTest : public testing::Test {
       EXPECT_TRUE(reader_->Read(&frame)) << "the call has ended";
       return frame;
     }
-    // False: it was refused.
+    // Returns false if the call was refused.
     bool Started() {
       v1::WatchFrame frame;
       return reader_->Read(&frame);
@@ -121,7 +121,7 @@ class WatchServiceTest : public testing::Test {
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-// Also those of rules that were first asked before the watch.
+// The rules of earlier checks are counted, too, but those checks are not in a frame.
 TEST_F(WatchServiceTest, Frames_HaveTheChecksOfTheirSecondAndNoOthers) {
   Start();
   Check("bob");

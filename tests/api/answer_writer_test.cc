@@ -1,4 +1,4 @@
-// Answers as bytes, against the generated messages.
+// Answers as bytes, compared with the generated messages.
 #include "api/answer_writer.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using test::Below;
 using test::Random;
 
-// Zero, small, and any number that fits.
+// Zero, a small duration, or any duration that fits.
 Duration AnyDuration(Random& random) {
   constexpr std::uint64_t kBounds[] = {1, 1'000, 1'000'000, 10'000'000'000'000};
   return Duration(static_cast<std::int64_t>(Below(random, kBounds[Below(random, 4)])));

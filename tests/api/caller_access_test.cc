@@ -95,7 +95,7 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
-// Otherwise a caller who may only look could take tokens with a cost of 0.
+// If it were, a caller that may only peek could take tokens with a cost of 0.
 TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});
@@ -108,7 +108,7 @@ TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   EXPECT_TRUE(may(Mode::kPeek, 7));
   EXPECT_FALSE(may(Mode::kConsume, 7));
   EXPECT_FALSE(may(Mode::kCharge, 7));
-  EXPECT_FALSE(may(Mode::kConsume, -1)) << "an invalid amount";
+  EXPECT_FALSE(may(Mode::kConsume, -1)) << "an invalid amount is not a peek either";
 }
 
 TEST_F(CallerAccessTest, MayUseLease_OnlyOfItsDomains) {
@@ -148,7 +148,7 @@ TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
   const auto access = Load();
   dir_.Write("shop", "third\n");
   access->ReloadTokens();
-  access->ReloadTokens();  // nothing new
+  access->ReloadTokens();  // the file has not changed
   EXPECT_EQ(NameOf(*access, "Bearer third"), "shop");
   EXPECT_EQ(NameOf(*access, "Bearer next"), "");
   for (const char* wrong : {"", "peek\n", "two words\n"}) {

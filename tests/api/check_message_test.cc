@@ -221,9 +221,9 @@ TEST(CheckMessage_Refused, KeepsItsRequestId) {
       {"\x32\x01i\x0a\x05x", "i"},             // truncated
       {"\x0a\x01\xff\x32\x01i", "i"},          // a domain that is not UTF-8 before it
       {"\x32\x01i\x20\x07", "i"},              // an unknown mode
-      {"\x0a\x01\xff\x32\x01\xff", ""},        // not UTF-8 either
-      {"\x0a\x05x", ""},                       // none
-      {"\x0a\x01\xff\x30\x01\x32\x01i", "i"},  // also as a number
+      {"\x0a\x01\xff\x32\x01\xff", ""},        // the request_id is not UTF-8 either
+      {"\x0a\x05x", ""},                       // no request_id
+      {"\x0a\x01\xff\x30\x01\x32\x01i", "i"},  // field 6 also occurs as a number
   };
   CheckMessage message;
   CheckRequest parsed;
@@ -233,7 +233,7 @@ TEST(CheckMessage_Refused, KeepsItsRequestId) {
   }
 }
 
-// On the wire, and so here, a map is a list of entries, and an enumeration a number.
+// On the wire, a map is a list of entries, and an enumeration is a number. So it is in our message.
 void ExpectSameFields(const google::protobuf::Descriptor& ours,
                       const google::protobuf::Descriptor& theirs) {
   using google::protobuf::FieldDescriptor;
@@ -291,7 +291,8 @@ TEST(CheckMessage_AmountTwice, TheLastCounts) {
   ASSERT_EQ(1U, parsed.amounts.size());
   EXPECT_EQ(5, parsed.amounts[0].value);
   EXPECT_EQ(Mode::kConsume, parsed.demand.mode);
-  ASSERT_TRUE(message.Parse(WithAmounts(16), parsed)) << "and nothing is left of it";
+  ASSERT_TRUE(message.Parse(WithAmounts(16), parsed))
+      << "the next message begins without the old amounts";
   EXPECT_EQ(16U, parsed.amounts.size());
 }
 

@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr std::chrono::seconds kTimeout(10);
 
-// One domain with one rule, of this name.
+// One domain with one rule, which has this name.
 std::string RuleNamed(const std::string& name, const std::string& limit = "limit: 5, window: 1h") {
   return "domain: shop\nrules:\n  - name: " + name +
          "\n    limits:\n      - {algorithm: " + "fixed_window, " + limit + "}\n";
@@ -36,7 +36,7 @@ class Call final : public CheckCall {
  public:
   using CheckCall::CheckCall;
 
-  // The units left of the only limit. REQUIRES: there is one.
+  // Takes a unit. Returns the units left of the only limit. REQUIRES: there is one limit.
   std::int64_t TakeOne() {
     request.domain = "shop";
     Start();
@@ -80,7 +80,7 @@ class RuleReloaderTest : public testing::Test {
 
   double Metric(const std::string& name) { return metrics_.GaugeFor(name, "").Value(); }
 
-  // Replaces the file by rename, so that no reader sees half of it.
+  // Replaces the file by a rename, so no reader sees half of it.
   void Put(const std::string& text) {
     fs::rename(dir_.Write("next", text), dir_.path() / "rules/a.yaml");
   }
@@ -299,7 +299,7 @@ TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   Put("# a comment\n" + RuleNamed("b", "limit: 7, window: 1h"));
   reloader_->Reload();
   std::vector<std::string> changes = log_.Lines("info");
-  // A reload after the watch has seen the change finds nothing new.
+  // If the watch has already seen the change, the reload finds nothing new.
   std::erase(changes, "info rules: 1 in force, unchanged");
   EXPECT_THAT(changes, ElementsAre("info rules: 1 in force",
                                    "info rules: 1 in force, 1 added (shop/b), 1 removed (shop/a)",
@@ -318,10 +318,10 @@ TEST_F(RuleReloaderTest, UnchangedLimits_KeepTheirCounts_Table) {
   EXPECT_EQ(call_.TakeOne(), 7) << "a raised limit";
   Put(RuleNamed("a", "limit: 10, window: 2h"));
   ASSERT_TRUE(reloader_->Reload().applied);
-  EXPECT_EQ(call_.TakeOne(), 9) << "another window has a counter of its own";
+  EXPECT_EQ(call_.TakeOne(), 9) << "the new window has its own counter";
   Put(RuleNamed("a", "limit: 4, window: 1h"));
   ASSERT_TRUE(reloader_->Reload().applied);
-  EXPECT_EQ(call_.TakeOne(), 0) << "back to the first window, lower";
+  EXPECT_EQ(call_.TakeOne(), 0) << "the first window's counter, with a lower limit";
 }
 
 TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_WhileThreadsAreIdle) {
@@ -363,7 +363,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
-// For example, a volume was unmounted.
+// This happens, for example, if a volume is unmounted.
 TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
@@ -404,7 +404,7 @@ TEST_F(RuleReloaderTest, ConcurrentReloads_AllAreAnswered) {
   EXPECT_EQ(applied, 160);
 }
 
-// A set of a control plane with one rule that counts per user.
+// A set of a control plane with one rule, which counts by `key`.
 envoy::RuleResources ResourcesOf(const std::string& version, const std::string& key) {
   Diagnostics errors;
   YamlNode root = ReadYaml("",

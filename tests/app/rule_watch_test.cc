@@ -20,11 +20,14 @@ struct Case {
   bool counts = true;
 };
 
-// The layout of all cases; `watched` is the watched path.
+// The files of all cases:
+//
 //   plain/a.yaml
-//   map/..data → ..1, map/..1/a.yaml, map/a.yaml → ..data/a.yaml    as Kubernetes mounts a
-//   ConfigMap current → releases/1, releases/1/a.yaml, releases/2/a.yaml linked/a.yaml →
-//   ../elsewhere/a.yaml
+//   map/..data → ..1, map/..1/a.yaml, map/a.yaml → ..data/a.yaml (a ConfigMap in Kubernetes)
+//
+//   current → releases/1, releases/1/a.yaml, releases/2/a.yaml
+//
+//   linked/a.yaml → ../elsewhere/a.yaml
 struct Layout {
   Layout() {
     dir.Write("plain/a.yaml", "");

@@ -30,7 +30,7 @@ class Caller:
         return self.sock.fileno()
 
     def frames(self, request, timeout="", path=PATH):
-        """The headers and the message of a call; the stream is `self.stream`."""
+        """The headers and the message of a new call. Its stream is `self.stream`."""
         self.stream += 2
         headers = http2.request_headers(path)
         if timeout:

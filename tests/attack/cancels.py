@@ -41,7 +41,7 @@ class Cancels(fleet.AttackTest):
             caller.reset()
 
     def leave(self, user, pause):
-        """Closes the connection, so the caller does not know which calls were answered."""
+        """Closes the connection, so callers do not know which calls were answered."""
         callers = self.callers()
         for caller in callers:
             caller.check(fleet.check("/slots", user))
@@ -50,7 +50,7 @@ class Cancels(fleet.AttackTest):
             self.hold(server, caller.leave())
 
     def hold(self, server, answers):
-        """Callers whose answers arrived before the cancellation know that they hold a slot."""
+        """If an answer arrived before the cancellation, its caller knows that it holds a slot."""
         self.note(answers)
         self.leases += [(server, answer.lease.id) for answer in answers if answer.lease.id]
 

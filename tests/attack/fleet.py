@@ -1,8 +1,8 @@
 """A fleet under attack: three sluiced on one redis-server behind a gate.
 
 Each attack is a program with one AttackTest, whose attack() runs with Redis healthy, slow and hung,
-and with all cores busy. Admissions must stay within the promise in all cases. Prints the admissions
-beyond it that an outage may cost (docs/outages.md).
+and with all cores busy. In all cases, admissions must stay within the promise. Prints the admissions
+beyond the limit that an outage permits (docs/outages.md).
 
 Usage of each: ATTACK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -81,14 +81,14 @@ class Fleet:
         return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
 
     def policy_admissions(self, rule):
-        """The checks of the rule that servers allowed without Redis, from their metrics."""
+        """The number of checks of the rule that servers allowed without Redis, from their metrics."""
         series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
                             '(?=.*source="fallback").*} (.*)')
         return sum(float(count) for page in self.pages
                    for count in series.findall(running.get(f"http://{page}/metrics")))
 
     def resident_megabytes(self):
-        """The memory of the largest server."""
+        """The memory of the server that uses the most."""
         return max(running.resident_megabytes(server) for server in self.servers)
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class Fleet:
         self.set_distance(0)
 
     def set_distance(self, milliseconds):
-        """How long a round trip to Redis takes."""
+        """Makes each round trip to Redis `milliseconds` longer."""
         running.tell_gate(self.gate, "delay", milliseconds)
 
     def hung(self):
@@ -119,7 +119,7 @@ def check(endpoint, user, **fields):
 
 class AttackTest(unittest.TestCase):
     flags = ()
-    endpoints = ("/daily", "/bucket")  # their quota is spent before the attack
+    endpoints = ("/daily", "/bucket")  # the limits of these are used up before the attack
 
     @classmethod
     def setUpClass(cls):
@@ -152,7 +152,7 @@ class AttackTest(unittest.TestCase):
               f"admitted {dict(self.admitted)}", flush=True)
 
     def prepare(self):
-        """Spends the user's quota, until every server has denied."""
+        """Uses up the user's limits, until every server has denied."""
         for endpoint in self.endpoints:
             for server in range(SERVERS):
                 running.wait_until(lambda: self.is_denied_by_redis(server, endpoint), 10, "spent")
@@ -166,7 +166,7 @@ class AttackTest(unittest.TestCase):
             running.wait_until(lambda: self.asks_redis(server), 10, "Redis is asked again")
 
     def asks_redis(self, server):
-        """Waits twice, because some decisions after the first one by Redis are still local."""
+        """Asks twice: after the first decision by Redis, some more are still local."""
         peek = check("/daily", "other", cost=0)
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 
@@ -187,5 +187,5 @@ class AttackTest(unittest.TestCase):
                 self.admitted[source] += 1
 
     def judge(self):
-        """By default, expects that the quota was spent before the attack."""
+        """By default, expects that the limits were used up before the attack."""
         self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")

@@ -1,5 +1,5 @@
 """Callers that cancel, set short deadlines, stop reading and disconnect at random, while Redis
-stalls at random: when all callers are gone, every slot is free within a second, regardless of ttls.
+stalls at random. When all callers are gone, every slot is free within a second, whatever its ttl is.
 
 Usage: held_slots.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES [CHECKS [SEED]]
 A million checks take 2 minutes (docs/outages.md). The servers log to standard error.
@@ -74,7 +74,7 @@ class Holder(Caller):
     def __init__(self, server, address):
         super().__init__(address)
         self.server = server
-        self.calls = {}  # by stream: when sent, of which path, the lease that it releases
+        self.calls = {}  # by stream: when it was sent, its path, the lease that it releases
         self.still_until = 0.0
 
     def send(self, path, request, timeout="", lease=None):
@@ -99,7 +99,7 @@ class Holder(Caller):
             self.ended.append((*self.calls.pop(stream)[1:], self.bodies.pop(stream, b"")))
 
     def read(self):
-        """The calls that have ended since: path, lease to release, body."""
+        """The calls that have ended since the last time: path, lease to release, body."""
         self.ended = []
         for frame in self.reader.frames():
             self.take(*frame)
@@ -216,7 +216,7 @@ class HeldSlots(unittest.TestCase):
             if lease is not None:
                 self.releasing -= 1
                 if not body:
-                    self.leases.append((holder.server, lease))  # Redis is away: tried again
+                    self.leases.append((holder.server, lease))  # Redis is unavailable: try again later
                 continue
             for answer in answers_of(path, body[5:]) if body else ():
                 source = pb.Source.Name(answer.source).removeprefix("SOURCE_")

@@ -23,7 +23,7 @@ class KeyFlood(fleet.AttackTest):
         self.checks = sum(json.loads(flood.communicate()[0])["checks"] for flood in floods)
 
     def flood(self, address):
-        """Checks, each for another user."""
+        """Sends checks, each for another user."""
         command = [fleet.SLUICE, "bench", "shop", "endpoint=/daily", "--addr", address, "--json",
                    "--rpc", "batch", "--checks", "100", "--in-flight", "4", "--connections", "4",
                    "--keys", "9000000", "--duration", "1s"]

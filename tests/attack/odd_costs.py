@@ -17,7 +17,7 @@ class OddCosts(fleet.AttackTest):
                 for cost in COSTS:
                     for mode in MODES:
                         self.try_cost(server, endpoint, cost, mode)
-                    self.try_cost(server, "/daily", 1, 1)  # none of these has freed quota
+                    self.try_cost(server, "/daily", 1, 1)  # none of these has given units back
 
     def try_cost(self, server, endpoint, cost, mode):
         try:

@@ -1,4 +1,4 @@
-"""Unknown modes, and refunds without a charge: they must not add quota."""
+"""Unknown modes, and refunds without a charge: they must not give units back."""
 
 import unittest
 
@@ -41,7 +41,7 @@ class OddModes(fleet.AttackTest):
                 self.assertEqual(error.code(), grpc.StatusCode.INVALID_ARGUMENT)
 
     def spend(self, user):
-        """Counts the admissions of a user who had charged nothing."""
+        """Counts the admissions of a user for whom nothing was charged."""
         self.refunded = {"STORE": 0, "FALLBACK": 0}
         for server in range(fleet.SERVERS):
             for _ in range(fleet.LIMIT + 1):

@@ -9,7 +9,7 @@ import grpc
 WAITS = ((-1, 0), (0, -1), (0, -999_999_999), (0, 10**9), (0, 2**31 - 1), (0, -2**31), (1, -1),
          (-1, 1), (2**63 - 1, 0), (-2**63, 0), (315_576_000_001, 0), (366 * 86_400, 0),
          (365 * 86_400, 0), (86_400, 0), (0, 1), (0, 999), (0, 0))
-EARLIEST = 3600  # seconds: the bucket, empty, gives a token every 4.8 hours
+EARLIEST = 3600  # seconds; the bucket is empty, and gets a token every 4.8 hours
 
 
 class OddWaits(fleet.AttackTest):

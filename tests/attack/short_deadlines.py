@@ -21,7 +21,7 @@ class ShortDeadlines(fleet.AttackTest):
 
 
 class ShortDeadlinesWhereOutagesAllow(ShortDeadlines):
-    """Redis' timeout is far longer than the callers' deadlines, so no failure policy applies."""
+    """redis.timeout is far longer than the callers' deadlines, so no failure policy applies."""
     flags = ("--redis-timeout", "900ms")
     endpoints = ("/open",)
     rounds = 5

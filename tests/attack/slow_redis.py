@@ -24,7 +24,7 @@ RULES = "domain: shop\nrules:\n" + "".join(f"""
     limits: [{{algorithm: fixed_window, limit: {LIMIT}, window: 1d}}]
 """ for policy in POLICIES)
 
-AT_FIRST = 10  # checks to each server before it knows that Redis is far away
+AT_FIRST = 10  # checks to each server, before it has found that Redis is slow
 AFTER = 300
 BATCHES = 3  # of 1,000 checks, which may always wait
 OPENINGS = "sluice_redis_breaker_openings_total"
@@ -42,7 +42,7 @@ class SlowRedisTest(unittest.TestCase):
                            "the servers have counted each other")
 
     def values(self, series):
-        """For each server."""
+        """The value of a series, for each server."""
         pattern = re.compile(rf"^{re.escape(series)} (.*)", re.M)
         return [float(pattern.search(running.get(f"http://{page}/metrics"))[1])
                 for page in self.fleet.pages]
@@ -94,7 +94,7 @@ class TooLateTest(SlowRedisTest):
         self.recover(policy)
         passed = at_first["ALLOWED"] + after["ALLOWED"]
         running.wait_until(lambda: self.counted(policy, user) == passed, 5,
-                           "Redis counts what passed")
+                           "Redis has counted what was admitted")
         print(f"Redis 20 ms away, {policy}: at first {dict(at_first)}, {charged} of them charged; "
               f"with the breaker open {dict(after)}, {charged_after} of them charged; "
               f"afterwards Redis counts {passed}", flush=True)

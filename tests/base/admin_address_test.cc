@@ -64,7 +64,7 @@ TEST_F(AdminAddressTest, DirectoryOpenToOtherUsers_IsRefused) {
   chmod(place_.c_str(), 0755);
   EXPECT_FALSE(CheckAdminDirectory(Tcp(8081))) << "open to others";
   EXPECT_TRUE(CheckAdminDirectory({.host = {}, .unix_path = place_ + "/grpc"}))
-      << "a unix socket's place is the user's choice";
+      << "the user has chosen the place of a unix socket";
   std::filesystem::remove(place_);
   std::filesystem::create_directory_symlink(root_, place_);
   EXPECT_FALSE(CheckAdminDirectory(Tcp(8081))) << "a link";

@@ -141,7 +141,7 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
     EXPECT_NE(first.find("info line 0\n"), std::string::npos) << first.substr(0, 200);
     std::string rest;
     std::uint64_t dropped = 0;
-    do {  // as long as the queue is full, the writer has more to write
+    do {  // while the queue is full, the writer has more to write
       rest += pipe.ReadUntil("\n");
       dropped = LogDropped();
       spdlog::info("at last");

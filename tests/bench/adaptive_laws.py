@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares laws that move a concurrency limit, on simulated services in simulated time.
+"""Compares laws that adapt a concurrency limit, on simulated services in simulated time.
 
     tests/bench/adaptive_laws.py [--seed 1] [--only NAME]
 
@@ -110,7 +110,7 @@ class FixedLaw:
 
 
 class StepLaw:
-    """Sluice's, as in src/core/algorithm/adaptive_limit.h, which explains it. In millionths of a slot."""
+    """Sluice's law. src/core/algorithm/adaptive_limit.h explains it. Values are in millionths of a slot."""
 
     shared = True
     UNIT = 1_000_000
@@ -169,7 +169,7 @@ class AimdLaw:
 
 
 class Gradient2Law:
-    """Netflix concurrency-limits, Gradient2Limit, its defaults, in a window of a second."""
+    """Gradient2Limit of Netflix' concurrency-limits, with its defaults, in a window of a second."""
 
     shared = False
 
@@ -207,7 +207,7 @@ class Gradient2Law:
 
 
 class EnvoyLaw:
-    """Envoy's adaptive_concurrency filter, the gradient controller, its example's values."""
+    """The gradient controller of Envoy's adaptive_concurrency filter, with the values of its example."""
 
     shared = False
 
@@ -267,7 +267,7 @@ class Run:
         slots = self.slots(caller)
         if self.held[slots] < self.laws[caller].limit:
             self.held[slots] += 1
-            if self.liar and caller == 0:  # releases at once, and says what it likes
+            if self.liar and caller == 0:  # releases at once, and reports a false outcome
                 self._release(caller, self.now - 0.001, self.liar)
             else:
                 self.service.start(self.now, (self.now, caller))
@@ -329,7 +329,7 @@ def best_fixed(name, load, speed, seed):
 
 
 def settle_time(run, since, best):
-    """The time from which the mean of five seconds is always within 15 % of the best limit."""
+    """The time after which the mean of five seconds is always within 15 % of the best limit."""
     limits = [limit for at, limit in run.limits if at >= since]
     settled = 0.0
     for i in range(len(limits) - 50):

@@ -7,8 +7,8 @@ Usage: tests/bench/adaptive_postgres.py [BUILD] [--seconds N]
 BUILD: default build; needs BUILD/release/bin, and the installed clients of `scripts/test_clients.sh python node`
 in BUILD/clients. PostgreSQL is Debian's `postgresql`; it runs in a temporary folder, on a unix socket. Five
 processes call it: three by `sluice hold`, one by the Python client and one by the Node client, each with four
-queries at a time. All share the machine with PostgreSQL. Other load on it distorts the figures: then more queries at
-a time get more of its CPU.
+queries at a time. All of them share the machine with PostgreSQL. Other load on the machine distorts the figures: then
+PostgreSQL gets more CPU if more queries run at a time.
 """
 
 import argparse
@@ -78,7 +78,7 @@ for _ in range({workers}):
 
 @contextlib.contextmanager
 def running(command, ready=None, **options):
-    """A process group, ended by SIGTERM."""
+    """Runs a process group, and ends it with SIGTERM."""
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if ready else {}
     process = subprocess.Popen([str(it) for it in command], text=True, start_new_session=True,
                                **{"stdin": subprocess.DEVNULL, **output, **options})
@@ -131,13 +131,13 @@ class Fleet:
             yield
 
     def limit(self):
-        """The adaptive one, of now."""
+        """The adaptive limit at this moment."""
         answer = subprocess.run([self._tool, "check", "database", "limit=adaptive", "--peek", "--addr",
                                  self._address], check=False, stdout=subprocess.PIPE, text=True).stdout
         return int(answer.split(" left)")[0].split()[-1])
 
     def run(self, limit, warm_up, seconds):
-        """Queries a second, and the time that 90 % of them take; of an adaptive limit its mean, else `limit`."""
+        """Queries a second, the time that 90 % of them take, and the limit: an adaptive one's mean, else `limit`."""
         seen, limits = [], []
         callers = []
         with contextlib.ExitStack() as stack:

@@ -47,7 +47,7 @@ void CheckTimes(RedisStore& store, const CounterSpec& counter, int times) {
   static std::uint64_t leases = 0;
   for (int i = 0; i < times; ++i) {
     BlockingCheck check({counter});
-    check.lease.emplace(Lease{.ttl = hours(1)});  // used by concurrency only
+    check.lease.emplace(Lease{.ttl = hours(1)});  // only concurrency uses it
     ++leases;
     for (int byte = 0; byte < 8; ++byte) {
       check.lease->id[byte] = static_cast<std::uint8_t>(leases >> (8 * byte));

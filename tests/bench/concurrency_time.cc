@@ -1,6 +1,6 @@
-// Measures one check on a concurrency counter whose slots are all held, each under its own lease,
-// at the documented maximum of slots. Measures the time that a script call blocks Redis, and the
-// CPU time in the embedded store. In both, a check must not cost more with more holders.
+// Measures one check on a concurrency counter at the documented maximum of slots. All slots are
+// held, each under its own lease. Measures how long a script call blocks Redis, and the CPU time in
+// the embedded store. In both, a check must not cost more if there are more holders.
 //
 //   build/release/bench/concurrency_time [LIMIT]
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr std::int64_t kMostSlots = Concurrency::kMaxCost;
 Concurrency limit{.limit = Concurrency::kMaxLimit, .ttl = seconds(60)};
 const std::string kKey = "sluice:{bench/slots}:concurrency";
 
-// A store whose checks are timed.
+// A store, and the time of its last check.
 struct Timed {
   const char* name;
   std::function<void(BlockingCheck&)> run;
@@ -40,8 +40,8 @@ std::unique_ptr<BlockingCheck> Make(std::int64_t cost, Mode mode = Mode::kConsum
   return check;
 }
 
-// Prints the median and the maximum of an operation. `set_back` undoes the operation and is not
-// measured.
+// Prints the median and the maximum of an operation. `set_back` undoes the operation; its time is
+// not measured.
 void Measure(const Timed& store, const char* what, const std::function<void(BlockingCheck&)>& set,
              const std::function<void(BlockingCheck&)>& set_back) {
   std::vector<double> times;
@@ -90,7 +90,7 @@ void MeasureAll(const Timed& store, ManualClock& clock) {
   }
 }
 
-// Leaves room for one more check of any cost.
+// Fills the slots, except for the slots that one check of any cost may need.
 void Fill(const std::function<void(BlockingCheck&)>& run) {
   for (std::int64_t held = 0; held + kMostSlots < limit.limit; ++held) run(*Make(1));
 }

@@ -1,5 +1,5 @@
-// ShouldRateLimit against CheckLimit: calls a second of one sluiced with a real Redis, callers of
-// both kinds alternate in one run, with the same load generator.
+// Compares ShouldRateLimit with CheckLimit: calls a second of one sluiced with a real Redis. In one
+// run, callers of both kinds alternate, with the same load generator.
 //
 //   build/release/bench/envoy_throughput [--rounds 5] [--seconds 2] [--connections 8] [--in-flight
 //   32]
@@ -55,7 +55,7 @@ struct Settings {
   int rounds = 5;
   double seconds = 2;
   int connections = 8;
-  int in_flight = 32;  // calls of a connection
+  int in_flight = 32;  // calls in flight on a connection
 };
 
 // The requests of one round.
@@ -158,7 +158,7 @@ class Caller {
   std::uint32_t user_ = 1;
 };
 
-// Calls a second.
+// Calls a second that the server answers.
 double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
                const Settings& settings) {
   const Target target{.address = address};
@@ -180,7 +180,7 @@ double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
   const double count = static_cast<double>(answered - before);
   const std::chrono::duration<double> passed = SteadyNow() - begin;
   io.RunOn(0, [&](net::Loop&) { stopping = true; });
-  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // after the tasks posted before
+  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // runs after the tasks posted before
   return count / passed.count();
 }
 

@@ -33,7 +33,7 @@ using std::chrono::seconds;
 
 constexpr int kUsers = 100'000;
 
-// The checks of an Asker, and their times.
+// What an Asker checks, and when.
 struct Asking {
   int rules = 1;      // 1: per user; 2: also for the whole site
   Duration period{};  // between checks; zero: the next one starts when one is answered
@@ -50,7 +50,7 @@ class Asker final : public StoreCheck {
         {.key = "sluice:{bench/site/}:token_bucket:1s", .limit = &kSiteLimit, .verdict = {}});
   }
 
-  // On the thread of `loop`, like all functions below.
+  // Runs on the thread of `loop`, like all functions below.
   void Start(net::Loop& loop) {
     if (asking_.period == Duration()) return Ask();
     timer_.emplace(loop.timers(), [this] { OnTime(); });
@@ -59,7 +59,7 @@ class Asker final : public StoreCheck {
     timer_->Start(next_);
   }
 
-  // On any thread.
+  // May be called on any thread.
   std::int64_t answered() const { return answered_.load(std::memory_order_relaxed); }
   bool ended() const { return ended_; }
   bool failed() const { return failed_; }
@@ -114,7 +114,7 @@ class Asker final : public StoreCheck {
   std::atomic<bool> failed_ = false;
 };
 
-// The measurements of a part of a run, or so far.
+// The measurements of a part of a run, or of the run until now.
 struct Figures {
   double checks = 0;
   double calls = 0;
@@ -204,7 +204,7 @@ void PrintShared(Duration duration, int in_flight) {
       const int checks = one_each ? threads : in_flight;
       const Figures it = Crowd(threads, checks).Measure(duration);
       if (first == 0) first = it.cpu_of_check();
-      // The connection that reads these numbers is one more.
+      // The connection that reads these numbers counts, too.
       std::printf("%8d %10d %10.1f %12.2f %12.2f %14.0f\n", threads, checks, it.pack(),
                   it.cpu_of_check(), it.cpu_of_check() / first, it.memory / (threads + 1));
       std::fflush(stdout);
@@ -214,7 +214,7 @@ void PrintShared(Duration duration, int in_flight) {
 
 void PrintSidecars(Duration duration) {
   constexpr int kMostThreads = 64;
-  constexpr double kRate = 100;  // checks a second of each
+  constexpr double kRate = 100;  // checks a second of each sidecar
   std::printf("\nsidecars of one io thread, %.0f checks a second each:\n", kRate);
   std::printf("%8s %6s %12s %12s %12s %12s %10s  %s\n", "sidecars", "rules", "connections",
               "checks/s", "us of CPU", "cores", "MB", "");

@@ -1,5 +1,5 @@
-// Measures the gain of a hand-written histogram: observing a duration, compared with
-// prometheus-cpp's.
+// Measures what a hand-written histogram gains: the time to observe a duration, compared with the
+// histogram of prometheus-cpp.
 //
 //   cmake --preset release && cmake --build --preset release --target hand_written
 //   build/release/bench/hand_written
@@ -20,7 +20,7 @@ namespace {
 constexpr int kCalls = 1'000'000;
 constexpr int kRounds = 9;
 
-// Other processes do not count.
+// CPU time, so that other processes do not count.
 double CpuNanoseconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

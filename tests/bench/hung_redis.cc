@@ -1,5 +1,5 @@
-// Measures checks while Redis hangs: their latency in the first 100 ms, when the breaker opens, and
-// after that; and how soon Redis decides again once it continues.
+// Measures checks while Redis hangs: their latency in the first 100 ms, in which the breaker opens,
+// and after that. Also measures how soon Redis decides again once it continues.
 //
 //   build/release/bench/hung_redis [--rounds 5] [--rate 2000] [--seconds 2]
 //
@@ -45,7 +45,7 @@ rules:
 struct Settings {
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 2;   // Redis hangs, after the first 100 ms
+  double seconds = 2;   // for which Redis hangs after the first 100 ms
 };
 
 Settings ParseFlags(int argc, char** argv) {
@@ -116,7 +116,7 @@ class Measurement {
             .fallbacks = stats.sources[v1::SOURCE_FALLBACK]};
   }
 
-  // Twice: after the first decision by Redis, some more are local.
+  // Each server is asked twice: after the first decision by Redis, some more are local.
   bool DecidedByStore() {
     const auto check = [this] { return fleet_.Check(CheckOf("bench", "/daily", "probe")); };
     return check().of_store() && check().of_store();

@@ -1,6 +1,6 @@
-// Measures a sluiced on Redis with 100,000 rules: the time and peak memory of its start and of a
-// reload under load, and the latency during the reload compared with before. The rules are mostly
-// exact; 1 % are prefixes, 1 % networks, 0.1 % regular expressions.
+// Measures a sluiced on Redis with 100,000 rules: the time and the peak memory of its start and of
+// a reload under load, and the latency before and during the reload. Most rules are exact; 1 % are
+// prefixes, 1 % networks, 0.1 % regular expressions.
 //
 //   build/release/bench/large_reload [--rules 100000] [--rounds 5] [--rate 2000] [--seconds 4]
 //
@@ -35,7 +35,7 @@ struct Settings {
   int rules = 100'000;
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 4;   // time that latency is measured before each reload
+  double seconds = 4;   // for which latency is measured before each reload
 };
 
 Settings ParseFlags(int argc, char** argv) {
@@ -58,7 +58,7 @@ std::string MatchOf(int i) {
   return fmt::format("{{endpoint: /api/v1/resource-{}, method: POST}}", i);
 }
 
-// `burst` makes the sets of two rounds differ in every rule.
+// With another `burst`, every rule differs from those of the last round.
 std::string RulesOf(int count, int burst) {
   std::string text = "domain: shop\nrules:\n";
   for (int i = 0; i < count; ++i) {
@@ -86,7 +86,7 @@ double SecondsSince(SteadyTime start) {
   return std::chrono::duration<double>(SteadyNow() - start).count();
 }
 
-// Milliseconds within which 99 of 100 of the calls sent in [from, to) were answered.
+// The p99 of the calls sent in [from, to), in milliseconds.
 double P99(const Answers& answers, SteadyTime from, SteadyTime to) {
   std::vector<double> waits;
   for (const Answer& answer : answers) {
@@ -139,7 +139,7 @@ Round RunOnce(Fleet& fleet, const Settings& settings, int number) {
   const bool in_force =
       WaitUntil(kTimeout, [&] { return process.CountLines(" in force, ") > number; });
   const SteadyTime ready = SteadyNow();
-  // Waits until the read for the changed file is done, and the old rules are freed.
+  // Waits until the server has read the changed file and freed the old rules.
   WaitUntil(kTimeout, [&] { return SecondsSince(ready) > 1; });
   done = true;
   callers.Join();

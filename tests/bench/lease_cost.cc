@@ -1,5 +1,5 @@
 // Measures what a lease of units costs Redis in full packs: its CPU for a take and for a
-// settlement, beside a plain check of the same counters, and the memory of a record.
+// settlement, compared with a plain check of the same counters, and the memory of a record.
 //
 //   build/release/bench/lease_cost
 #include <time.h>
@@ -79,7 +79,7 @@ class Costs {
       specs.push_back({fmt::format("sluice:{{bench/lease/user={}}}:{}", user, i), limits_[i]});
     }
     auto check = std::make_unique<BlockingCheck>(std::move(specs), units, mode);
-    // Equal limits are sent once.
+    // Packs send equal limits once, so the checks share the limit objects.
     for (std::size_t i = 0; i < limits_.size(); ++i) check->counters[i].limit = &limits_[i];
     if (!leased) return check;
     check->leases_units = true;

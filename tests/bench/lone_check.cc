@@ -1,13 +1,13 @@
-// Measures what a check that is alone in its script call costs Redis, compared with the usual
-// tutorial script (INCRBY and EXPIRE). One call is in flight; Redis' CPU is that of its process.
+// Measures what a check costs Redis if it is alone in its script call. Compares it with the usual
+// tutorial script (INCRBY and EXPIRE). One call is in flight. Redis' CPU is that of its process.
 // Each case alternates with the tutorial's script, `--pairs` times, and is compared within each
 // pair.
 //
 //   build/release/bench/lone_check [--pairs 60] [--calls 500] [--case NAME]
 //                                [--record FILE | --versus FILE]
 //
-// --record writes the calls of this build to a file instead; another build, given that file as
-// --versus, compares its own cases with them.
+// --record only writes the calls of this build to a file. If another build gets that file as
+// --versus, it compares its own cases with them.
 #include <hiredis/hiredis.h>
 #include <time.h>
 
@@ -63,7 +63,7 @@ struct Case {
   std::string script;
   std::vector<std::string> calls;
   std::vector<std::string> afterwards;  // sent after all calls, not measured
-  int commands = 1;                     // number in each call
+  int commands = 1;                     // in each call
 };
 using Cases = std::map<std::string, Case>;
 
@@ -100,7 +100,8 @@ Case Make(const char* name, const std::vector<Rule>& rules, std::int64_t cost = 
   return made;
 }
 
-// `checks` checks of as many users in each call: in one pack, or in a command each.
+// A case in which each call has `checks` checks of as many users: in one pack, or each in its own
+// command.
 Case MakeGroups(int checks, bool packed) {
   const Limit bucket = TokenBucket{.rate = 1'000'000, .period = seconds(1), .burst = 1'000'000};
   Case made{.script = std::string(redis::kCheckScript.text), .commands = packed ? 1 : checks};
@@ -147,7 +148,7 @@ Cases MakeCases() {
   return cases;
 }
 
-// A TCP connection. Each call waits for its reply, or for its replies if it has several commands.
+// A TCP connection. A call waits for all of its replies before the next one is sent.
 class Caller {
  public:
   explicit Caller(const RedisServer& server)
@@ -171,8 +172,8 @@ class Caller {
   }
 
   struct Cost {
-    double cpu = 0;     // µs of Redis' CPU per call
-    double script = 0;  // µs of it in the command
+    double cpu = 0;     // Redis' CPU per call, in µs
+    double script = 0;  // the part of it in the command, in µs
     double median = 0;  // µs of a round trip
   };
   Cost Measure(const Case& asked, int calls) {
@@ -184,7 +185,7 @@ class Caller {
       const double before = MicrosecondsOf(clock_);
       for (int i = 0; i < kUsers && done < calls; ++i, ++done) {
         const double start = MicrosecondsOf(CLOCK_MONOTONIC);
-        // A prime stride, so that successive keys are not adjacent.
+        // The stride is prime, so that successive keys are not adjacent.
         Call(asked.calls[(static_cast<std::size_t>(done) * 379) % asked.calls.size()],
              asked.commands);
         times.push_back(MicrosecondsOf(CLOCK_MONOTONIC) - start);
@@ -211,8 +212,7 @@ class Caller {
   clockid_t clock_{};
 };
 
-// The median and its 95 % interval, by ranks, because other work on the machine disturbs a few
-// pairs a lot.
+// The median and its 95 % interval, by ranks: other work on the machine disturbs a few pairs a lot.
 struct Estimate {
   double median = 0;
   double low = 0;

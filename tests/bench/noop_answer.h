@@ -1,5 +1,5 @@
-// The response of a no-op CheckLimit server: as large as Sluice's, to measure the cost of a call
-// without the check.
+// The response of a no-op CheckLimit server. It is as large as Sluice's, to measure what a call
+// costs without the check.
 #pragma once
 
 #include "base/clock.h"

@@ -18,7 +18,7 @@
 namespace sluice::bench {
 namespace {
 
-// Serves one RPC. Starts to accept the next, and deletes itself after the answer.
+// Serves one call. Then accepts the next, and deletes itself after the answer.
 class Call {
  public:
   Call(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue)

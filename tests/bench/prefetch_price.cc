@@ -1,6 +1,6 @@
-// What `prefetch` costs callers: the checks that it denies although an exact bucket would admit
-// them, and what it saves: the calls of the store. In virtual time, with the servers' own policy
-// and the embedded store in the place of Redis; a second store, without prefetch, gets the same
+// What `prefetch` costs callers: checks that are denied although an exact bucket would admit them.
+// And what it saves: calls of the store. Runs in virtual time, with the servers' own code for
+// grants, and the embedded store instead of Redis. A second store, without prefetch, gets the same
 // checks. Calls take no time.
 //
 //   build/release/bench/prefetch_price [--seconds 20]
@@ -51,7 +51,7 @@ struct OneCheck final : StoreCheck {
   void OnDecided() override {}
 };
 
-// As GrantTable does it.
+// Handles grants as GrantTable does.
 class Server {
  public:
   explicit Server(MemoryStore& store) : store_(store) {}
@@ -76,7 +76,7 @@ class Server {
     return check.admitted;
   }
 
-  // When what it holds must be returned, or may be forgotten.
+  // When the grant must be returned, or may be forgotten.
   BootTime due() const {
     if (!held_) return BootTime::max();
     return held_->holds() ? held_->end() - GrantTable::kReturnEvery : held_->forgotten();
@@ -87,7 +87,7 @@ class Server {
     if (held_->forgotten() <= now) held_.reset();
   }
 
-  // Its process ends without returning anything, and another one starts.
+  // The process ends without returning anything, and another one starts.
   void Die() { held_.reset(); }
 
   std::int64_t calls() const { return calls_; }
@@ -137,11 +137,12 @@ struct Shape {
   Duration dies_after{};          // each server; zero: never
 };
 
-// Both get the same checks; one that costs much is repeated until it is admitted.
+// The stores with and without prefetch get the same checks. A check with a large cost is repeated
+// until it is admitted.
 struct Outcome {
   std::int64_t checks = 0, calls = 0;
   std::int64_t units = 0, exact_units = 0;  // admitted
-  std::int64_t denied_here = 0;             // that the exact bucket admits
+  std::int64_t denied_here = 0;             // denied checks that the exact bucket admits
   Duration longest_wait{};                  // of a large cost
 };
 
@@ -209,7 +210,7 @@ class Run {
   MemoryStore exact_{clock_, {}};
   std::vector<Server> servers_;
   std::vector<Request> retries_;
-  Duration first_asked_{};  // the large cost that waits
+  Duration first_asked_{};  // when the large cost that waits was first asked
   Duration died_at_{};
   std::size_t deaths_ = 0;
   Outcome outcome_;
@@ -219,7 +220,7 @@ class Shapes {
  public:
   explicit Shapes(seconds length) : length_(length) {}
 
-  // `rate(t)`: checks a second at t; `server`: the one that is asked.
+  // `rate(t)`: checks a second at t. `server`: draws the server that is asked.
   Shape Make(std::string name, std::size_t servers, const std::function<double(Duration)>& rate,
              const std::function<std::size_t(std::mt19937&)>& server) {
     Shape shape{.name = std::move(name), .servers = servers, .requests = {}};

@@ -340,7 +340,7 @@ process_open_fds 17
         now = time.clock_gettime(processes.cpu_clock(os.getpid()))
         self.assertLessEqual(before, now)
         self.assertLessEqual(now, time.process_time())
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:  # does next to nothing
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:  # it uses almost no CPU
             self.assertLess(time.clock_gettime(processes.cpu_clock(child.pid)), now)
 
 
@@ -353,7 +353,7 @@ class ProcessTest(unittest.TestCase):
             pid = int(killed.stdout.readline())
             server = os.pidfd_open(pid)
             self.addCleanup(os.close, server)
-            # Until setpriv has executed the command, the process does not end with the report.
+            # The process ends with the report only after setpriv has executed the command.
             comm, deadline = pathlib.Path(f"/proc/{pid}/comm"), time.monotonic() + 20
             while comm.read_text("ascii") != "sleep\n" and time.monotonic() < deadline:
                 time.sleep(0.01)

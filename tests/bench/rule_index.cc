@@ -3,9 +3,9 @@
 //
 //   build/release/bench/rule_index
 //
-// "same requests" uses the same ten requests with each set, which match the same ten rules: the
-// cost of rules that do not match. "all over" uses another rule each time: with many rules, most of
-// the time is cache misses for the matching rule.
+// "same requests" uses the same ten requests with each set. They match the same ten rules, so this
+// shows the cost of rules that do not match. "all over" uses another rule each time. With many
+// rules, most of the time is then cache misses for the matching rule.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@
 namespace sluice {
 namespace {
 
-constexpr int kShared = 7;  // exact rules that every set has and the "same requests" match
+constexpr int kShared = 7;  // exact rules that every set has, and that the "same requests" match
 constexpr int kRounds = 5;
 constexpr int kMatches = 200'000;
 
@@ -30,8 +30,8 @@ Condition On(std::string attribute, Pattern::Kind kind, std::string text) {
 
 std::string Endpoint(std::size_t i) { return fmt::format("/api/v1/resource-{}", i); }
 
-// The number of prefix rules among `size` rules, which is also that of networks; the number of
-// expressions.
+// The number of prefix rules among `size` rules, and that of network rules. The second function is
+// the number of regular expressions.
 std::size_t Hundredth(std::size_t size) { return std::max<std::size_t>(1, size / 100); }
 std::size_t Thousandth(std::size_t size) { return std::max<std::size_t>(1, size / 1000); }
 

@@ -1,6 +1,7 @@
 // Measures how long the largest runs of the check script block Redis: sliding logs of 10,000
-// entries, 64 keys at once, admitted, denied at the first guess and by bisection, and with expired
-// entries to remove. Redis logs every run over 1 ms; an idle machine should show none.
+// entries, 64 keys at once. The checks are admitted, denied at the first guess, denied after
+// bisection, or must remove expired entries. Redis logs every run over 1 ms; on an idle machine, it
+// should log none.
 //
 //   build/release/bench/script_time
 #include <chrono>

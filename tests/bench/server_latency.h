@@ -1,5 +1,5 @@
-// The latency of checks as a sluiced itself sees it, from its metrics page: from reading a request
-// to returning its answer.
+// The latency of checks as sluiced measures it, from its metrics page: from reading a request to
+// returning its answer.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,7 @@ inline Buckets ReadBuckets(const SluiceServer& server) {
 }
 
 // The end of the bucket that contains the quantile (0.99: the 99th percentile) of the checks
-// between the two.
+// between the two pages.
 inline Duration QuantileBetween(const Buckets& before, const Buckets& after, double quantile) {
   const double all = after.rbegin()->second - before.rbegin()->second;
   for (const auto& [bound, count] : after) {

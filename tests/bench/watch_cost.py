@@ -4,7 +4,7 @@ without it, in interleaved pairs of rounds.
 
 Usage: tests/bench/watch_cost.py [BUILD] [--pairs N] [--seconds N] [--redis] [--uniform]
 
-BUILD: default build/release. --redis: the counters are in a Redis of its own. --uniform: keys are
+BUILD: default build/release. --redis: the counters are in a separate Redis. --uniform: keys are
 equally frequent, so that nearly each check enters a new key into the heavy hitters.
 """
 
@@ -30,7 +30,7 @@ KEYS = 100_000
 
 @contextlib.contextmanager
 def started(*command, ready=None):
-    """A process, ended by SIGTERM."""
+    """Runs a process, and ends it with SIGTERM."""
     process = subprocess.Popen([str(it) for it in command], stdin=subprocess.DEVNULL, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
@@ -48,7 +48,7 @@ def cpu_seconds(process):
 
 
 def microseconds_per_check(tool, server, address, options):
-    """Of time, and of the server's CPU."""
+    """The microseconds per check: of time, and of the server's CPU."""
     before = cpu_seconds(server)
     answer = subprocess.run(
         [tool, "bench", "shop", "--addr", address, "--keys", str(KEYS), "--in-flight", "64",

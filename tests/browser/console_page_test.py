@@ -2,8 +2,8 @@
 
 Usage: console_page_test.py SLUICE SLUICED CHROMIUM
 
-Exits with 77 if there is no chromium. SLUICE_PICTURES=DIRECTORY: also makes the pictures of the
-documents there.
+Exits with 77 if there is no Chromium. SLUICE_PICTURES=DIRECTORY: also makes the pictures for the
+documents, in DIRECTORY.
 """
 
 import http.server
@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
         return self.browser.on_page("document.querySelector('#answer-text').textContent")
 
     def left(self, user):
-        """In the words of the command."""
+        """The explanation, in the words of `sluice explain`."""
         text = self.servers[0].sluice("explain", "shop", "endpoint=/pay", f"user={user}").stdout
         return int(re.search(r"(\d+) of 10 left", text).group(1))
 
@@ -228,7 +228,7 @@ class PageTest(unittest.TestCase):
         self.quiet = False  # the browser reports each 401
 
     def test_other_sites_cannot_use_the_api(self):
-        """A page under another name of this machine, and one of another origin with the token."""
+        """A page under another name of this machine, and a page of another origin that has the token."""
         token = self.url.split("token=")[1]
         port = re.search(r":(\d+)/", self.site).group(1)
         self.assertEqual(self.browser.open(f"http://evil.test:{port}/"), 403)
@@ -348,7 +348,7 @@ class QuietSite(http.server.BaseHTTPRequestHandler):
 
 
 def luminance(color):
-    """Of WCAG 2, of "rgb(1, 2, 3)"."""
+    """The relative luminance by WCAG 2 of a color such as "rgb(1, 2, 3)"."""
     channels = [int(it) / 255 for it in re.findall(r"\d+", color)[:3]]
     linear = [it / 12.92 if it <= 0.03928 else ((it + 0.055) / 1.055) ** 2.4 for it in channels]
     return sum(share * it for share, it in zip((0.2126, 0.7152, 0.0722), linear))

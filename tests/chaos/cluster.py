@@ -52,7 +52,7 @@ class Cluster(Stand):
 
     @staticmethod
     def epoch(port):
-        """How new a node's claim to its slots is, according to itself."""
+        """The epoch of a node's claim to its slots, according to the node. The greatest is the newest."""
         return int(re.search(r"cluster_my_epoch:(\d+)", ask(port, "CLUSTER", "INFO"))[1])
 
     def kill_master(self):
@@ -86,14 +86,15 @@ class Cluster(Stand):
             while keys := given("CLUSTER", "GETKEYSINSLOT", slot, 10):
                 given("MIGRATE", "127.0.0.1", self.ports[target], "", 0, 5000, "KEYS", *keys)
 
-            # Nodes believe the claim of the greatest epoch. With a smaller one, the new owner would
-            # be told that the old one has the slot, and delete the keys.
+            # If several nodes claim a slot, the greatest epoch wins. With a smaller epoch, the new
+            # owner would learn that the old one has the slot, and would delete the keys.
             def is_greater():
                 taken("CLUSTER", "BUMPEPOCH")
                 return self.epoch(self.ports[source]) < self.epoch(self.ports[target])
 
             running.wait_until(is_greater, PATIENCE, "the new owner's epoch is greater")
             taken("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
-            # A node that has given its last slot away rejects the command: it has become a replica.
+            # If the node has given up its last slot, it has become a replica and rejects the
+            # command.
             with contextlib.suppress(RedisError):
                 given("CLUSTER", "SETSLOT", slot, "NODE", ids[1])

@@ -8,7 +8,7 @@ import time
 
 from servers import LOCAL, STRICT
 
-# The callers of the first, second and third server use these.
+# The callers of the first, the second and the third server use these calls.
 RPCS = (("--rpc", "unary"), ("--rpc", "batch", "--checks", "8"), ("--rpc", "stream"))
 SHARES = {"strict": 2 / 3, "local": 1 / 3}  # of the rate
 USERS = {"strict": STRICT, "local": LOCAL}
@@ -21,8 +21,8 @@ class Tally:
         self.sent = self.allowed = self.denied = 0
         self.sources = collections.Counter()
         self.errors = collections.Counter()
-        self.messages = {}  # the first of each error
-        self.lost = 0  # at most: checks left without an answer when the server died
+        self.messages = {}  # the first message of each error
+        self.lost = 0  # at most; when the server died, these checks had no answer yet
 
     def add(self, run, was_lost):
         if was_lost:
@@ -61,7 +61,7 @@ class Load:
                 stdin=subprocess.DEVNULL, capture_output=True, check=False)
             run = json.loads(ended.stdout)
             if "checks" not in run:
-                time.sleep(0.02)  # no server listens
+                time.sleep(0.02)  # no server listens at the moment
                 continue
             with self.lock:
                 self.tallies[endpoint].add(run, b"was lost" in ended.stderr)

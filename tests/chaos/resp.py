@@ -46,7 +46,7 @@ class Redis:
 
 
 def ask(address, *words):
-    """Uses a separate connection. Keys are text; their values are not parsed."""
+    """Sends one command on a separate connection. Keys are text; their values are not parsed."""
     redis = Redis(address)
     try:
         return redis(*words)

@@ -88,7 +88,7 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # An outage admits one further limit; so does a Redis that loses its data.
+        # An outage may admit the limit once more. So may a Redis that loses its data.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
                         f"/local admits at most {limits} limits")
@@ -131,8 +131,8 @@ class Round:
         self.row.demand(self.row.count["late"] == 0, "no answer is late")
 
     def judge_strict(self, tally):
-        """Redis counts exactly what callers were answered, except checks of unknown outcome, which may have
-        run once. This reveals checks that are sent twice, or admitted without being counted."""
+        """Redis counts exactly the units that callers were allowed. Exception: checks of unknown outcome may have
+        run once, too. This reveals checks that are sent twice, or admitted without being counted."""
         count = self.row.count
         increases = list(self.increases())
         unknown = sum(increase["sluice_redis_unknown_outcomes_total"] +

@@ -2,7 +2,7 @@
 """Chaos tests: three sluiced on a real Redis, callers over gRPC at a bounded rate, and faults during
 the load. Prints one table; exit status 1 if a promise is broken.
 
-Every fault, a file of faults/, has its own round of load (rounds.py judges it).
+Each file of faults/ is a fault. It has its own round of load, which rounds.py judges.
 """
 
 import argparse
@@ -36,8 +36,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=3, help="of each fault's load (default 3)")
     parser.add_argument("--soak", type=float, default=0,
-                        help="a soak instead: the same servers throughout, a fault every 5 s")
-    parser.add_argument("--fault", choices=FAULTS, action="append", help="only this one")
+                        help="run a soak of this length instead: the same servers throughout, a fault every 5 s")
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="run only this fault")
     parser.add_argument("--rate", type=float, default=2400, help="checks a second (default 2400)")
     parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
                         help="of the servers (default 10); use more if the machine is shared")
@@ -78,7 +78,7 @@ class Chaos:
             one.run(self.chosen.rate, self.seconds)
         except Exception as error:  # the other faults still run
             traceback.print_exc()
-            one.row.demand(False, f"the round was to end, but {error!r}")
+            one.row.demand(False, f"the round should have ended, but: {error!r}")
             del self.stands[fault.stand]
         self.rows.setdefault(fault.name, Row(fault.name)).add(one.row)
         print(line(one.row), file=sys.stderr, flush=True)
@@ -91,7 +91,7 @@ class Chaos:
     def soak(self, faults):
         """Runs until the time is over and every fault has run at least once."""
         end = time.monotonic() + self.chosen.soak
-        sizes = {}  # sizes of servers, from when they have seen every fault
+        sizes = {}  # the servers' sizes, from when they have seen every fault
         while not sizes or time.monotonic() < end:
             for fault in faults:
                 if sizes and time.monotonic() >= end:

@@ -60,7 +60,7 @@ sentinel failover-timeout {self.NAME} 2000
         self.wait_for_replica()
 
     def wait_for_replica(self):
-        """Waits until it has all data, and every sentinel would promote it."""
+        """Waits until the replica has all data, and every sentinel would promote it."""
         running.wait_until(self.replica_is_good, PATIENCE, "a replica")
 
     def replica_is_good(self):

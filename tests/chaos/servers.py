@@ -11,7 +11,7 @@ import running
 
 SERVERS = 3
 STRICT, LOCAL, PROBES = 100, 5, 20  # users of each endpoint
-FIRST_USER = 1000000  # of `sluice bench`
+FIRST_USER = 1000000  # the first user of `sluice bench`
 PATIENCE = 60  # seconds; a busy machine is slow
 
 ALGORITHMS = (
@@ -24,7 +24,7 @@ ALGORITHMS = (
 
 
 def rules(strict_limit, local_limit):
-    """Every algorithm at both endpoints, for a fifth of the users each. Nothing refills in time."""
+    """Every algorithm at both endpoints, each for a fifth of the users. Nothing refills during a test."""
     text = """domain: chaos
 rules:
   - name: probe
@@ -48,7 +48,7 @@ rules:
 
 
 class Server:
-    """One sluiced; started again, it has the same addresses."""
+    """One sluiced. After a restart, it has the same addresses."""
 
     def __init__(self, command, environment):
         self.command, self.environment = command, environment
@@ -104,7 +104,7 @@ class Servers(list):
         environment = dict(os.environ, **environment)
         super().__init__(Server([*command, "--redis-timeout", redis_timeout], environment)
                          for _ in range(SERVERS))
-        # Not counted in the fleet. Waits up to 10 s for Redis.
+        # The auditor is not counted in the fleet. It waits up to 10 s for Redis.
         self.auditor = Server([*command, "--redis-timeout", "10s", "--fleet-share", "0.001"],
                               environment)
 

@@ -46,12 +46,12 @@ class Single(Stand):
         return ask(self.socket, *words)
 
     def set_clock(self, seconds):
-        """The shift of Redis' clock."""
+        """Sets the shift of Redis' clock."""
         with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
     def point_name_to(self, address, milliseconds=0):
-        """Also sets how long resolving takes."""
+        """Sets the name's address, and how long its resolution takes."""
         replacement = self.names.with_suffix(".new")
         replacement.write_text(f"{address} {milliseconds}\n", encoding="ascii")
         replacement.rename(self.names)
@@ -70,7 +70,7 @@ class Single(Stand):
 
     @contextlib.contextmanager
     def through_gate(self):
-        """All connections go through the gate."""
+        """From now on, all connections go through the gate."""
         self.tell_gate("delay", 0)
         self.point_name_to(self.GATE)
         self.cut_connections()

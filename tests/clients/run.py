@@ -8,23 +8,23 @@ check failed. Every call has a deadline, so a server that does not answer fails 
 
   unary           allowed, allowed, denied with retry_after
   batch           answers in the order of the checks; an invalid check has its own error
-  stream          a frame and its answers, more frames, half-close; every check is answered once
-  metadata the admin token is read, even with binary and long values
+  stream          a frame and its answers, more frames, a half-close; every check is answered once
+  metadata        the admin token is read, even beside binary and long values
   error_message   the status message arrives as the server wrote it, beyond ASCII too
   large_batch     1,000 checks in nearly 1 MiB: more than HTTP/2's first window
-  too_large       5 MiB: RESOURCE_EXHAUSTED, and the connection is still good
-  unknown_method  of a known and of an unknown service: UNIMPLEMENTED
+  too_large       5 MiB: RESOURCE_EXHAUSTED, and the connection still works
+  unknown_method  an unknown method of a known and of an unknown service: UNIMPLEMENTED
   gzip            compressed requests, unary and streamed; 5 MiB unpacked: RESOURCE_EXHAUSTED
-  deadline        met; passed while a server is silent; passed while a stream is open
-  cancel          in the middle of a stream, with checks in flight
-  concurrent      64 calls at once keep a limit exactly; 64 streams open at once
+  deadline        it is met; it passes while a server is silent; it passes while a stream is open
+  cancel          a stream is canceled while checks are in flight
+  concurrent      64 calls at once get exactly the limit; 64 streams are open at once
   health_check    SERVING; NOT_FOUND for an unknown service
   health_watch    SERVING; SERVICE_UNKNOWN for an unknown service
   reflection      (v1alpha) the services; the file that defines a symbol; an unknown symbol
-  keepalive       pings every 10 s, with and without a call: the connection stays (without TLS only,
+  keepalive       pings every 10 s, with and without a call: the connection stays (only without TLS,
                   since it waits for 35 s)
   reconnect       the server is killed and starts again: the same channel works again
-  graceful_stop   the server is told to stop: Watch says NOT_SERVING, streams have their answers
+  graceful_stop   the server is told to stop: Watch sends NOT_SERVING, streams get their answers
                   and end with UNAVAILABLE; the server starts again, and the same channel works
 
 What this program passes to the client, after its own arguments:
@@ -127,7 +127,7 @@ def make_certificates(folder):
 
 
 def run_client(command, sluiced):
-    """Its exit status. Starts the server again when the client asks for it."""
+    """Runs the client. Starts the server again when the client asks for it. Returns the exit status."""
     with subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as client:
         try:

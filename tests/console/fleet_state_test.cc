@@ -1,4 +1,4 @@
-// The merge of what several servers send.
+// The merge of the frames of several servers.
 #include "console/fleet_state.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST(FleetState, ShadowRules_AreShownButNotInTheTotal) {
   EXPECT_DOUBLE_EQ(fleet.rate.all(), 0);
 }
 
-// A server of a newer version may have sources that this program does not know.
+// A newer server may have sources that this program does not know.
 TEST(FleetState, UnknownSource_CountsAsUnspecified) {
   const auto fleet = MergeOf({Server("a", RuleFrame("seconds: 1", "source: 77 allowed: 3"))});
   EXPECT_DOUBLE_EQ(fleet.rules.at(0).by_source[v1::SOURCE_UNSPECIFIED].allowed, 3);
@@ -121,7 +121,7 @@ TEST(FleetState, Keys_AreSummedByDigestAndSorted) {
   EXPECT_THAT(fleet.used, ElementsAre(Field(&KeyState::count, 1)));
 }
 
-// The part of a key that names the caller.
+// The subject is the part of a key that names the caller.
 TEST(FleetState, Subject_IsThePartAfterTheRule) {
   const std::pair<std::string, std::string> cases[] = {
       {"sluice:{shop/per-user/user=42}:fixed_window:1m", "user=42"},

@@ -21,14 +21,14 @@ constexpr Concurrency kAdaptive{
     .ttl = seconds(30),
     .adapt = {.on = true, .min = 4, .latency = milliseconds(300), .share = 90}};
 
-// A service with `servers` and one queue, whose callers ask for more than it can do. Each call
-// takes a slot; a slot is free again when the call has ended.
+// A service with `servers` and one queue. Its callers ask for more than it can do. Each call takes
+// a slot, which is free again when the call has ended.
 class Overloaded {
  public:
   explicit Overloaded(int servers) : servers_(servers) {}
 
   void SetServers(int servers) { servers_ = servers; }
-  // Calls of every nth caller end at once, and report any duration.
+  // Calls of every nth caller end at once and make a false report: an overload, or success.
   void SetLiar(int nth, bool says_overload) {
     liar_ = nth;
     says_overload_ = says_overload;
@@ -125,8 +125,8 @@ class Overloaded {
   std::multimap<Time, Call> running_;
 };
 
-// With 40 servers, 66 is the largest number of slots of which 90 % take at most 300 ms:
-// tests/bench.
+// With 40 servers, 66 is the largest number of slots with which 90 % of the calls take at most 300
+// ms: tests/bench/adaptive_laws.py finds it.
 TEST(AdaptiveLimit, Overload_SettlesOnTheLargestLimitThatKeepsTheShare) {
   Overloaded service(40);
   service.RunFor(seconds(20));
@@ -210,7 +210,7 @@ TEST(AdaptiveLimit, RisesOnlyWhileFourFifthsAreHeld) {
 TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
   const auto learned_after = [](auto end) {
     Counter counter(Concurrency{.limit = 100, .ttl = seconds(30), .adapt = kAdaptive.adapt});
-    for (std::uint64_t lease = 1; lease <= 40; ++lease) {  // up, first
+    for (std::uint64_t lease = 1; lease <= 40; ++lease) {  // first, the limit rises
       counter.Take(lease, 100);
       const Time taken = counter.now;
       counter.now += milliseconds(100);
@@ -235,7 +235,7 @@ TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
   EXPECT_EQ(learned_after(release(seconds(9), milliseconds(10))), 0) << "idle";
   EXPECT_EQ(learned_after([](Counter& counter, Time) { counter.now += seconds(30); }), too_slow);
   EXPECT_EQ(learned_after([](Counter& counter, Time taken) {
-              counter.now -= hours(1);  // another clock
+              counter.now -= hours(1);  // then another clock counts
               counter.Release(99, HoldReport{taken, {}});
             }),
             0);

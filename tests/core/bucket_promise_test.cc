@@ -11,7 +11,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::int64_t kLargestCost = 3;  // of Arrivals
+constexpr std::int64_t kLargestCost = 3;  // the largest cost that Arrivals draws
 const std::vector<std::optional<Duration>> kWaits{
     {}, Duration(0), Duration(1), milliseconds(50), seconds(1), seconds(10)};
 
@@ -35,8 +35,8 @@ TEST(TokenBucket, GreedyCaller_GetsAllThatIsPromised) {
   EXPECT_EQ(units, 10 + 7 * 100);
 }
 
-// Random checks, close together and then with gaps in which the bucket fills, of which most are
-// undone later.
+// Random checks: close together, then with gaps in which the bucket fills. Most of them are undone
+// later.
 struct UndoneCheck {
   Passage check;
   TokenBucket::Snapshot before;
@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// The beginning of the time, with the interval at its end, during all of which checks were under
-// way that were undone later.
+// The start of the time before `begin` in which, at every moment, a check was under way that was
+// undone later.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -130,7 +130,7 @@ TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetTheirUnitsButNoMoreThanRefille
       }
     }
   }
-  EXPECT_GT(with_more, 0) << "why the comment of Undo promises this for one check only";
+  EXPECT_GT(with_more, 0) << "so the comment of Undo can promise this for one check only";
 }
 
 TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesLength) {

@@ -55,7 +55,7 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket reserves room for the price of a cold one, so some of it is left.
+  // A warming bucket reserves room for the price of a cold one, so some room is left.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
   EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
@@ -65,8 +65,8 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
 struct DebtRow {
   const char* what;
   Limit limit;
-  std::int64_t charged;  // of kMaxCost
-  Duration retry_after;  // of 1 unit then
+  std::int64_t charged;  // of the kMaxCost units
+  Duration retry_after;  // of one unit after that
 };
 
 TEST(Charge, DebtEnds_Table) {
@@ -82,7 +82,7 @@ TEST(Charge, DebtEnds_Table) {
        20 + 6000, seconds(600) + milliseconds(100)},
       {"ten minutes of warming up",
        WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(3)}, 2000,
-       // At most 3 · 0.1 s a unit; of the 2,000 only 15 cost more than 0.1 s.
+       // A unit costs at most 3 · 0.1 s. Of the 2,000 units, only 15 cost more than 0.1 s.
        milliseconds(200'000 + 1500)},
       {"2^52 units", FixedWindow{.limit = 10, .window = seconds(60)}, kMaxProduct, seconds(60)},
       {"2^52 units", SlidingLog{.limit = 10, .window = seconds(60)}, kMaxProduct, seconds(60)},
@@ -109,7 +109,8 @@ TEST_P(RefundTest, GivesBackWhatWasTaken) {
   for (int i = 0; i < 100; ++i) {
     const Verdict before = counter.Peek(0);
     if (!counter.Consume(3).admitted) break;
-    if (std::holds_alternative<WarmingBucket>(GetParam().limit)) break;  // reduces only debt
+    if (std::holds_alternative<WarmingBucket>(GetParam().limit))
+      break;  // a refund reduces only debt
     counter.Refund(3);
     ASSERT_EQ(counter.Peek(0).remaining, before.remaining);
     counter.Consume(1);
@@ -137,7 +138,7 @@ TEST_P(RefundTest, MoreThanWasTaken_GivesANewCounterAtMost) {
   EXPECT_EQ(counter.Peek().remaining, 0) << "more was given back than had been taken";
 }
 
-// Units that stay are the newest, so they stay longest.
+// The units that stay are the newest, so they stay longest.
 TEST(Refund, SlidingAlgorithms_GiveTheOldestBackFirst) {
   for (const Limit& limit : {Limit(SlidingLog{.limit = 10, .window = seconds(60)}),
                              Limit(SlidingWindow{.limit = 10, .window = seconds(60)})}) {
@@ -148,7 +149,7 @@ TEST(Refund, SlidingAlgorithms_GiveTheOldestBackFirst) {
     EXPECT_EQ(counter.Refund(5).remaining, 5);
     counter.now += seconds(60) - Duration(1);
     EXPECT_EQ(counter.Peek().remaining, 5) << "the newest were given back";
-    EXPECT_EQ(counter.Refund(2).remaining, 7) << "a part of an entry";
+    EXPECT_EQ(counter.Refund(2).remaining, 7) << "only a part of an entry";
     counter.now += seconds(7);
     EXPECT_EQ(counter.Peek().remaining, 10);
   }
@@ -169,9 +170,9 @@ TEST(Refund, ChargedAtAWindowThatHasEnded_GivesNothingBack) {
     counter.now += counter.Peek().reset_after;
     const Time second = counter.now;
     counter.Consume(4);
-    EXPECT_EQ(counter.Refund(5, first).remaining, 6) << "of a window that has ended";
-    EXPECT_EQ(counter.Refund(3, second).remaining, 9) << "of the one that is open";
-    EXPECT_EQ(counter.Refund(1).remaining, 10) << "whenever it was charged";
+    EXPECT_EQ(counter.Refund(5, first).remaining, 6) << "this window has ended";
+    EXPECT_EQ(counter.Refund(3, second).remaining, 9) << "this window is open";
+    EXPECT_EQ(counter.Refund(1).remaining, 10) << "without the time of the charge";
   }
 }
 

@@ -1,5 +1,5 @@
 // Clocks that step back: a small step counts as skew, a large one as another clock. With every
-// algorithm, this must not add quota, and must not block a counter for longer than its window.
+// algorithm, a step must not add units, and must not block a counter for longer than its window.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"

@@ -1,5 +1,5 @@
-// The promise of concurrency: never more held slots than the limit, for every way in which leases
-// end.
+// The promise of concurrency: never more slots are held than the limit allows, in whatever way
+// leases end.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -110,7 +110,7 @@ TEST(Concurrency, RandomOperations_HoldWhatAModelHolds_NeverPastTheLimit) {
         if (verdict.admitted) book.lines()[i] = {lease, cost, counter.now + lease.ttl};
         (verdict.admitted ? taken : refused) += 1;
       } else {
-        // One of the latest leases, which may be held or not.
+        // One of the latest leases. It may be held or not.
         auto at = book.lines().end();
         for (auto back = arrivals.Below(8); back >= 0 && at != book.lines().begin(); --back) --at;
         if (arrivals.Below(3) > 0) {

@@ -1,4 +1,4 @@
-// A limit of each kind, for tests of common properties, and what each promises.
+// A limit of each kind, for tests of common properties, and what each of them promises.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ struct ExpectPromise {
     EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
   }
   void operator()(const LeakyBucket& limit) const {
-    // A caller that also waits for the skew may start after callers admitted by the next clock.
+    // If a caller also waits for the skew, it may start after callers that the next clock admitted.
     const std::int64_t skew = limit.rate * kMaxSkew.count();
     const Drip drip{limit.rate, limit.period, limit.delays};
     EXPECT_LE(MostBeyond(passed, drip),

@@ -66,7 +66,7 @@ void GrantModel::Arrive(std::size_t index) {
   });
 }
 
-// All at once.
+// A burst: all checks at once.
 void GrantModel::Burst() {
   const std::int64_t checks = Below(1'000) / static_cast<std::int64_t>(holders_.size());
   for (std::size_t i = 0; i < holders_.size(); ++i) {
@@ -76,7 +76,7 @@ void GrantModel::Burst() {
   }
 }
 
-// Mostly short, sometimes longer than a grant.
+// Mostly short delays, sometimes longer than the life of a grant.
 Duration GrantModel::Delay() { return Duration(OneIn(30) ? Below(250'000) : Below(1'500)); }
 
 void GrantModel::Check(std::size_t index, std::int64_t units) {
@@ -93,7 +93,7 @@ void GrantModel::Check(std::size_t index, std::int64_t units) {
   Send(index, units, returned, wish);
 }
 
-// Takes what the holder has away from it.
+// Takes the units that the holder has, to return them.
 GrantReturn GrantModel::TakeOut(Holder& holder) {
   const Grant held = std::exchange(holder.held, {});
   if (held.units == 0) return {};
@@ -138,7 +138,7 @@ void GrantModel::OnReply(std::size_t index, const Reply& reply, Duration sent,
   holder.asks = false;
   if (reply.grant.units == 0) return;
   ++grants_;
-  // Its clock may be slow, which a tenth of the life makes up for.
+  // The holder's clock may be slow: it counts only nine tenths of the life, to make up for that.
   const double counted = planted_ == Planted::kUsesBeyondTheEnd ? 30.0 : 0.9;
   const double life = counted * static_cast<double>(reply.grant.life.count()) / holder.clock_rate;
   const Duration from = planted_ == Planted::kUsesBeyondTheEnd ? now_ : sent;
@@ -151,7 +151,7 @@ void GrantModel::OnReply(std::size_t index, const Reply& reply, Duration sent,
   });
 }
 
-// Late, because the holder stalls, or lost.
+// Returns unused units: late, if the holder stalls. The return may be lost.
 void GrantModel::ReturnUnspent(std::size_t index, int life, Time generation) {
   Holder& holder = holders_[index];
   if (holder.life != life || holder.held.units == 0 || holder.held.generation != generation) return;

@@ -1,6 +1,6 @@
-// A model of a fleet that decides from grants: one counter with its real state, holders that ask,
-// use, return, stall and die, and a network that delays and loses. Generated from a seed. It
-// records when each unit is used.
+// A model of a fleet that decides from grants: one counter with its real state, holders that ask
+// for units, use them, return them, stall and die, and a network that delays and loses messages. It
+// is generated from a seed, and records when each unit is used.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class GrantModel {
   // Runs the schedule. Returns the uses in order of time.
   std::vector<Use> Run();
 
-  // Redis' clock at a true time, which steps back at random if it is a bucket's.
+  // Redis' clock at a true time. If the clock counts for a bucket, it steps back at random.
   Time RedisTime(Duration at) const;
 
   std::int64_t grants() const { return grants_; }

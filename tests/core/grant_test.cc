@@ -1,5 +1,5 @@
-// Grants: in no interval are more units used than the limit allows, by the time of use, under any
-// behavior of holders, network and clocks. SLUICE_MODEL_SCHEDULES: how many schedules, default 300.
+// Grants: in no interval are more units used than the limit allows, whatever holders, network and
+// clocks do. The time of use counts. SLUICE_MODEL_SCHEDULES: the number of schedules (default 300).
 #include "core/algorithm/grant.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(Grants, AnyScheduleOfHolders_UsesAtMostTheLimitInEachWindow) {
   }
 }
 
-// The schedules are only a test if many units are used from grants.
+// The schedules are a useful test only if many units are used from grants.
 TEST(Grants, Schedules_UseManyUnitsFromGrants) {
   std::int64_t from_grants = 0;
   std::int64_t all = 0;

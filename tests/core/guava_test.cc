@@ -1,6 +1,6 @@
 // Compares borrowing and warming buckets with Guava's RateLimiter: with the timings in its
-// documentation, and with its formulas. The formulas are implemented from the comment that derives
-// them (SmoothRateLimiter.java); the price of stored permits is computed as an integral.
+// documentation, and with its formulas. The formulas are implemented here from the comment that
+// derives them (SmoothRateLimiter.java). The price of stored permits is computed as an integral.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ TEST(Guava, SmoothWarmingUp_PauseOfTheWarmup_CoolsItDown) {
 }
 
 TEST(Guava, SmoothWarmingUp_SlowRates_AlsoAdmit) {
-  // Slower than a unit in ten minutes, and a warm-up shorter than a unit.
+  // The rate is slower than a unit in ten minutes, and the warm-up is shorter than a unit.
   SimulatedCounter counter(
       WarmingBucket{.rate = 1, .period = std::chrono::days(1), .warmup = milliseconds(1)});
   EXPECT_TRUE(counter.Consume().admitted);
@@ -103,8 +103,8 @@ TEST(Guava, SmoothWarmingUp_SlowRates_AlsoAdmit) {
   EXPECT_NEAR(static_cast<double>(denied.retry_after.count()), 24 * 3600e6, 1e4);
 }
 
-// SmoothWarmingUp as its comment describes it. Rounds prices up to whole microseconds. Guava rounds
-// them down, and so admits more than the rate.
+// SmoothWarmingUp as its comment describes it. Prices are rounded up to whole microseconds. Guava
+// rounds them down, so it admits more than the rate.
 class ReferenceWarmingUp {
  public:
   ReferenceWarmingUp(const WarmingBucket& limit, Time start)
@@ -120,7 +120,7 @@ class ReferenceWarmingUp {
   Duration Acquire(std::int64_t permits, Time now) {
     if (now > next_free_) {
       const auto idle = static_cast<double>((now - next_free_).count());
-      stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));  // all after an idle warm-up
+      stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));  // full after an idle warm-up
       next_free_ = now;
     }
     const Duration wait = next_free_ - now;

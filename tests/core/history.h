@@ -36,8 +36,8 @@ class Arrivals {
   std::mt19937 random_;
 };
 
-// The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`, and its
-// caller waits as answered.
+// The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`. Its
+// caller waits as the answer tells it.
 inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
                                const std::vector<std::optional<Duration>>& max_waits = {{}}) {
   Arrivals arrivals(seed);
@@ -64,7 +64,7 @@ inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   return most;
 }
 
-// The maximum excess over rate · length of any interval, in units of 1/period. With `last_is_free`,
+// The most units, in 1/period, by which any interval exceeds rate · length. With `last_is_free`,
 // the units at the end of an interval do not count. Times are in whole µs, so an interval may be up
 // to 1 µs too short.
 struct Drip {

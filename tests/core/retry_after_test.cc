@@ -36,7 +36,7 @@ TEST_P(RetryAfterTest, RandomChecks_RetryAtRetryAfter_Succeeds_EarlierFails) {
     const auto max_wait =
         arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)});
     const CounterDemand demand{{.max_wait = max_wait}, arrivals.Cost()};
-    // Also for counters beyond their limit.
+    // This includes counters beyond their limit.
     if (charges && arrivals.Below(10) == 0) counter.Charge(demand.units);
     const Verdict verdict = counter.Consume(demand.units, demand.max_wait);
     if (verdict.admitted) continue;

@@ -76,9 +76,11 @@ class EveryShare : public testing::TestWithParam<NamedLimit> {
   }
 };
 
-// The counter also continues in the store, so this is the number of units without an outage.
+// The counter in the store continues beside the fleet, and shows how many units it admits without
+// an outage.
 TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
-  if (std::holds_alternative<Concurrency>(GetParam().limit)) return;  // begins as a new one
+  if (std::holds_alternative<Concurrency>(GetParam().limit))
+    return;  // concurrency begins with a new counter
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     SimulatedCounter store = Busy(seed);
     Arrivals arrivals(seed + 1000);
@@ -155,7 +157,7 @@ TEST_P(EveryShare, Rates_AreSharedExactly) {
     for (ServerCounter& server : fleet) by_fleet += server.TakeAll(store.now);
   }
   EXPECT_LE(by_fleet, by_store);
-  // A bucket with warmup stays with one server.
+  // Only one server gets a bucket with warmup.
   const bool divides = !std::holds_alternative<WarmingBucket>(limit);
   EXPECT_GE(by_fleet, (divides ? by_store : by_store / 2) - 2);
 }
@@ -201,8 +203,8 @@ TEST(LimitFor, LargeBuckets_GetALowerRateInsteadOfOverflowing) {
         static_cast<DripRate::Wide>(row.bucket.rate) * row.share.parts * shared.period.count();
     const auto mine =
         static_cast<DripRate::Wide>(shared.rate) * row.share.of * row.bucket.period.count();
-    EXPECT_TRUE(mine <= of_all) << "no faster than its share";
-    EXPECT_TRUE(mine * 100 >= of_all * 99) << "nor much slower";
+    EXPECT_TRUE(mine <= of_all) << "not faster than its share";
+    EXPECT_TRUE(mine * 100 >= of_all * 99) << "and not much slower";
   }
 }
 

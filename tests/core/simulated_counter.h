@@ -21,7 +21,7 @@ class SimulatedCounter {
   // 2024-10-04 13:46:40 UTC.
   Time now{std::chrono::seconds(1'728'049'600)};
 
-  SeenState seen;  // by the last check
+  SeenState seen;  // the state after the last check
 
   // For Concurrency: takes a new lease that is never renewed.
   Verdict Consume(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {

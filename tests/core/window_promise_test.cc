@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The units admitted to a caller that asks every millisecond for ten seconds.
+// The number of units admitted to a caller that asks every millisecond for ten seconds.
 std::int64_t UnitsOfGreedyCaller(const Limit& limit) {
   SimulatedCounter counter(limit);
   std::int64_t units = 0;
@@ -71,7 +71,7 @@ TEST_P(SlidingWindowTest, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) 
   }
 }
 
-// Segments are a little longer then, so that together they are no shorter than the window.
+// Segments are then a little longer, so that together they are not shorter than the window.
 TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) {
   const SlidingWindow limit{.limit = 1, .window = Duration(1009), .segments = GetParam()};
   Arrivals arrivals(5);
@@ -83,7 +83,7 @@ TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) 
   EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
 }
 
-// A denied check would also be denied by a log whose window is one segment longer.
+// If a check is denied, a log whose window is one segment longer would deny it, too.
 TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
   const Duration longest = segment_ * (GetParam() + 1);
   for (std::uint32_t seed = 0; seed < 20; ++seed) {

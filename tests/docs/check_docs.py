@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Checks the documents: links lead somewhere, the README is the one index, figures agree, tables of
-failures name metrics, settings and log lines that exist, and every alert says what to do.
+"""Checks the documents: links lead somewhere, the README is the only index, figures agree, tables of
+failures name metrics, settings and log lines that exist, and every alert has a text that tells what to do.
 
 Usage: check_docs.py ROOT         prints each fault; exit status 1 if there is any
        check_docs.py --self-test  plants a fault of each kind and checks that it is found
@@ -107,7 +107,7 @@ def failure_faults(root):
 
 
 def alert_faults(root):
-    """Every alert is in the table of what to do, and marked there if it pages."""
+    """Every alert is in the table of what to do. If it pages somebody, it is marked there."""
     rules = (root / ALERTS).read_text(encoding="utf-8")
     raised = {name: severity == "page" for name, severity in
               re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)}

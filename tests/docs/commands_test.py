@@ -3,9 +3,9 @@
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
-The commands of a page run in one shell, with a server that has config/rules or the page's own
-rules. Ports are the test's own. Each command must print the first word that the page shows; with
-the page's own rules, the first line up to the first number. Loads are very short.
+The commands of a page run in one shell, with a server that has config/rules or the rules of the
+page. The test uses its own ports. Each command must print the first word that the page shows. With
+the rules of the page, it must print the first line, up to the first number. Loads are very short.
 """
 
 import os
@@ -22,9 +22,9 @@ BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
 RUN_HERE = ("README.md", "README.zh-CN.md", "docs/console.md", "docs/http.md", "docs/operations.md",
             "docs/recipes.md", "docs/settings.md", "docs/tool.md")
-# The server has the rules of the page, so every answer is certain.
+# The server has the rules of the page, so every answer is predictable.
 WITH_OWN_RULES = ("docs/recipes.md",)
-# clients/testing/readme.py follows these in a new project.
+# clients/testing/readme.py runs the commands of these pages in a new project.
 FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/README.md", "clients/node/README.md",
             "clients/python/README.md")
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
@@ -61,7 +61,7 @@ ELSEWHERE = (
     ("apt install ./sluice_", "tests/packages/release.sh", "apt-get -q install"),
     ("docker load --input ", "scripts/release.sh", "docker load"),
     ("build/release/accuracy/accuracy", "tests/accuracy/CMakeLists.txt", "COMMAND accuracy --short"),
-    # Measurements: every build builds them.
+    # Measurements: every build builds these programs.
     ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",
      "add_executable(algorithm_cost "),
     ("build/release/bench/lone_check", "tests/bench/CMakeLists.txt", "sluice_bench(lone_check "),
@@ -95,7 +95,7 @@ def commands_of(text):
 
 
 def first_word(output):
-    """The first one after the time."""
+    """The first word after the time."""
     return (re.findall(r"[^\s,]+", re.sub(r"^\d{4}-[\d-]+T[\d:]+Z", "", output)) or [""])[0]
 
 

@@ -1,5 +1,5 @@
-// The content of answers of Envoy's service besides the decision, on every store: headers, errors,
-// metadata, metrics; and reloads. decisions_test.cc names the stores.
+// The content of answers of Envoy's service besides the decision, with every store: headers,
+// errors, metadata, metrics. Also reloads. decisions_test.cc names the stores.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -25,14 +25,14 @@ descriptors:
   ExpectAnswers({
       {"d; none; free", "OK; OK; OK inf"},
       {"d; k=1", "OK; OK 1/2 minute 20s; RateLimit-Limit: 2; RateLimit-Remaining: 1; X-Reset: 20"},
-      // The limit with the least remaining; of equal ones, the first.
+      // The header shows the limit with the least remaining; if several have the same, the first.
       {"d; h=1; k=1",
        "OK; OK 1/2 hour 800s; OK 0/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 0; X-Reset: 20"},
       {"d; h=2; k=2",
        "OK; OK 1/2 hour 800s; OK 1/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 1; X-Reset: 800"},
-      // The last limit that is over.
+      // The header shows the last limit that is over.
       {"d; k=1; h=3 *3; free",
        "OVER; OVER 0/2 minute 20s; OVER 0/2 hour 800s; OK inf; "
        "RateLimit-Limit: 2; RateLimit-Remaining: 0; X-Reset: 800"},
@@ -135,7 +135,8 @@ TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsDecided) {
   ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
 }
 
-// A handler serves one call after another. A call without checks would be allowed.
+// A handler serves one call after another. If the canceled call left it without checks, it would
+// allow the next call.
 TEST_P(RlsTest, CallAfterACanceledOne_IsDecided) {
   Serve(kHitRules);
   pb::RateLimitRequest request = RequestOf("d; k=many");
@@ -193,7 +194,8 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
   return page.substr(begin, page.find('\n', begin) - begin);
 }
 
-// A caller may remember a denial until the window ends, but only if no hit can be admitted before.
+// A caller may remember a denial until the window ends, but only if no hit can be admitted before
+// that.
 TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   struct Case {
     std::string request;
@@ -219,7 +221,7 @@ TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
       {"d; quota *2", {}, 0},
       {"d; shadow *2", {}, 0},
       {"d; own *2", {}, 0},
-      {"d; k=b *11", counts_granted, 0},  // a smaller one may be granted
+      {"d; k=b *11", counts_granted, 0},  // a smaller number may be granted
       {"d; k=b *10", counts_granted, 0},
       {"d; k=b", counts_granted, 20},
       {"d; k=c *11", {.shadow_mode = true}, 0},
@@ -316,7 +318,7 @@ descriptors:
   Serve(rules, {.metric_names = true});
   Ask("d; k *2; nothing");
   Ask("d; one=v,two=2 *3");
-  Ask("d; one_v=u,two=2");  // looks like the one above
+  Ask("d; one_v=u,two=2");  // looks like the descriptor above
   Ask("d; one=v,two=2,three=w");
   Ask("; k");
   pb::RateLimitRequest quoted;

@@ -1,4 +1,4 @@
-// The decisions of Envoy's service on every store: tables of requests and their answers.
+// The decisions of Envoy's service with every store: tables of requests and their answers.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -50,7 +50,7 @@ descriptors:
       {"d; exact=", "OK; OK 3/4 minute 20s"},
       {"d; exact", "OK; OK 2/4 minute 20s"},
       {"d; exact=v*", "OK; OK 1/2 minute 20s"},
-      {"d; exact=V", "OK; OK 3/4 minute 20s"},  // case counts
+      {"d; exact=V", "OK; OK 3/4 minute 20s"},  // upper and lower case differ
       {"d; exac=v", "OK; OK"},
       {"d; exact=v,exact=v", "OK; OK"},
       {"d; mid=/v1/users/7/x", "OK; OK 4/5 minute 20s"},
@@ -137,7 +137,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d h3; k=a *2", "OK; OK 3/10 minute 20s"},
       {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // 0 hits
       {"d; k=a *3", "OK; OK 0/10 minute 20s"},
-      {"d; k=a *0", "OK; OK 0/10 minute 20s"},  // full is not over
+      {"d; k=a *0", "OK; OK 0/10 minute 20s"},  // full, but not over
       {"d; k=a", "OVER; OVER 0/10 minute 20s"},
       {"d; k=a *0", "OVER; OVER 0/10 minute 20s"},
       // Hits over the limit are counted.
@@ -263,8 +263,8 @@ descriptors:
        "site"},
       {"d; user=1; plan=tin", "OVER; OVER 0/1 minute 20s user; OK"},
       {"d; user=2; plan=gold", "OK; OK; OK 7/9 minute 20s gold"},
-      {"d; user=2", "OK; OK 0/1 minute 20s user"},  // it was not counted
-      {"d; a; b", "OK; OK; OK"},                    // each other
+      {"d; user=2", "OK; OK 0/1 minute 20s user"},  // the replaced limit was not counted
+      {"d; a; b", "OK; OK; OK"},                    // each replaces the other
       {"d; vip; user=1", "OK; OK inf; OK"},
       {"d; user=3 !7/minute; plan=gold", "OK; OK 6/7 minute 20s; OK 6/9 minute 20s gold"},
   });
@@ -298,7 +298,7 @@ descriptors:
 TEST_P(RlsTest, Overrides_Table) {
   Serve(kHitRules);
   ExpectAnswers({
-      // The same counter as that of the rule with the same unit.
+      // These use the same counter as the rule with the same unit.
       {"d; k=a *4", "OK; OK 6/10 minute 20s"},
       {"d; k=a !6/minute", "OK; OK 1/6 minute 20s"},
       {"d; k=a !6/2", "OK; OK 0/6 minute 20s"},
@@ -354,7 +354,7 @@ descriptors:
   });
 }
 
-// Hits are the cost: tokens, for example.
+// The hits are the cost, for example tokens.
 TEST_P(RlsTest, OwnLimits_CountHitsAndRequests) {
   Serve(R"(
 domain: d

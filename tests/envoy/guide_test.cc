@@ -56,20 +56,21 @@ TEST(Guide, Follow_Table) {
   const Row rows[] = {
       {{}, "", ""},
       {{{"other", "x"}}, "", ""},
-      // An exact value takes precedence over the first pattern, and the pattern over the key alone.
+      // An exact value is preferred to a pattern, the first pattern to others, and a pattern to the
+      // key alone.
       {{{"path", "/pay"}}, "path=/pay", "path=/pay"},
       {{{"path", "/payment"}}, "path=/pay*", "path=/pay*"},  // shared
       {{{"path", "/repay"}}, "path=*pay*", "path=/repay"},
       {{{"path", "*pay*"}}, "path=*pay*", "path=*pay*"},
       {{{"path", "/x"}}, "path", "path=/x"},
       {{{"path", ""}}, "path", "path="},
-      // Deeper; no backtracking from an exact value or a pattern to the key alone.
+      // Deeper levels. There is no backtracking from an exact value or a pattern to the key alone.
       {{{"path", "/x"}, {"user", "eve"}}, "path,user", "path=/x,user=eve"},
       {{{"path", "/pay"}, {"user", "eve"}}, "", ""},
       {{{"path", "/payment"}, {"user", "eve"}}, "", ""},
       {{{"path", "/x"}, {"user", "root"}}, "", ""},  // an allow list
       {{{"path", "/x"}, {"user", "eve"}, {"more", ""}}, "", ""},
-      // In the order of the request.
+      // Entries match only in the order of the request.
       {{{"user", "eve"}, {"path", "/x"}}, "", ""},
       {{{"plan", "gold"}}, "", ""},
       {{{"plan", "gold"}, {"user", "a=b,c"}}, "plan,user", "plan=gold,user=a\\=b\\,c"},
@@ -158,7 +159,7 @@ TEST(Compile, EveryLimit_BecomesASeparateRule) {
   EXPECT_EQ(result.rules[0].limits[0].tag, "fixed_window:1h:epoch");
 }
 
-// An operator's text, and the check that it becomes.
+// The text that an operator writes, and the check that it becomes.
 TEST(Guide, CompleteDescriptor_Table) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});

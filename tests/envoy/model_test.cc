@@ -133,7 +133,7 @@ class Model {
       const Node* node = found[static_cast<std::size_t>(i)];
       const bool dropped = node != nullptr && !node->name.empty() &&
                            std::count(replaced.begin(), replaced.end(), node->name) > 0;
-      // A replaced descriptor, and one without a limit, has no mode.
+      // A descriptor that is replaced or has no limit has no mode.
       const bool is_quota = node != nullptr && node->quota && !dropped;
       quotas += is_quota;
       if (dropped || (node == nullptr && !descriptor.has_limit())) {

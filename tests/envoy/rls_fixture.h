@@ -1,4 +1,4 @@
-// Envoy's service over each kind of store, with a clock that the test controls.
+// Envoy's service with each kind of store, and with a clock that the test controls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace sluice::envoy {
 
 enum class RulesBy { kFile, kResources };
 
-// `by` resources of a control plane, if these can express the file.
+// The index of the rules. `by`: by resources of a control plane, if resources can express the file.
 inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = RulesBy::kFile) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", std::move(text)});
@@ -38,7 +38,7 @@ inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = R
   return RuleIndex::Build(std::move(compiled.rules), {.guide = compiled.guide}).value();
 }
 
-// One call, made on the io thread and waited for.
+// One call. It is made on the io thread, and the test waits for it.
 class BlockingCall final : public rpc::Call, public rpc::Responder {
  public:
   SteadyTime deadline() const override { return until; }
@@ -109,7 +109,7 @@ class RlsTest : public test::StoreTest {
         Limiter::Dependencies{
             .store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
-    // Each table runs with rules from files and with rules from resources.
+    // Each table runs twice: with rules from files and with rules from resources.
     limiter_->SetRules(
         IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);

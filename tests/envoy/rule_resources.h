@@ -76,7 +76,7 @@ inline bool FillDescriptor(const Descriptor& from, rules_pb::RateLimitDescriptor
   return can;
 }
 
-// The documents that a server makes of such resources. Empty if resources cannot express it.
+// The documents that a server makes of such resources. Empty if resources cannot express the rules.
 inline std::optional<std::vector<RuleDocument>> AsResources(const std::vector<RuleTree>& trees) {
   ::envoy::service::discovery::v3::DiscoveryResponse response;
   for (const RuleTree& tree : trees) {

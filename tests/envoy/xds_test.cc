@@ -61,7 +61,7 @@ DiscoveryResponse ResponseOf(const std::string& version, const std::vector<RateL
   return response;
 }
 
-// Sends what the test passes it, and keeps what the client answers.
+// Sends the responses that the test gives it, and records the client's requests.
 class ControlPlane final : public AggregatedDiscoveryService::Service {
  public:
   explicit ControlPlane(int port = 0) { Start(port); }
@@ -144,7 +144,7 @@ class ControlPlane final : public AggregatedDiscoveryService::Service {
   int nonce_ = 0;
 };
 
-// Takes sets as the server does: compiles them and answers.
+// Takes sets of rules as the server does: compiles and answers them.
 class Taker {
  public:
   XdsClient::Take take() {
@@ -241,7 +241,7 @@ TEST_F(XdsTest, GoodSet_IsTakenAndAcknowledged) {
   EXPECT_EQ(status.resources, 2U);
 }
 
-// Versions are opaque: a control plane that restarts counts from the beginning again.
+// Versions are opaque: if a control plane restarts, it counts from the beginning again.
 TEST_F(XdsTest, LowerVersionOrEmptySet_IsTaken) {
   Start();
   plane_.NextRequest();
@@ -294,7 +294,7 @@ TEST_F(XdsTest, ResourceOfAnotherTypeOrTorn_IsRefused) {
   EXPECT_EQ(taker_.taken(), 0);
 }
 
-// A control plane may answer each refusal at once with the same set.
+// A control plane may answer each refusal with the same set at once.
 TEST_F(XdsTest, SameBadSetAgain_IsRefusedWithoutBeingCompiled) {
   Start();
   plane_.NextRequest();
@@ -309,7 +309,7 @@ TEST_F(XdsTest, SameBadSetAgain_IsRefusedWithoutBeingCompiled) {
   EXPECT_EQ(client_->status().refused, 5U);
 }
 
-// Equal on all servers, although each may get the resources in another order.
+// The fingerprint is equal on all servers, although each may get the resources in another order.
 TEST(ResourceSetId, Fingerprint_DependsOnTheResourcesOnly) {
   const auto of = [](const std::vector<RateLimitConfig>& configs) {
     return IdOf(ResponseOf("1", configs)).fingerprint;
@@ -354,7 +354,7 @@ TEST_F(XdsTest, StreamBreaks_ReconnectsWithTheAcceptedVersionAndNoNonce) {
   EXPECT_THAT(log_.Lines("xds: the stream from"), Not(IsEmpty()));
 }
 
-TEST_F(XdsTest, ControlPlaneAwayAtStart_IsFoundLater) {
+TEST_F(XdsTest, ControlPlaneDownAtStart_IsFoundLater) {
   const int port = plane_.port();
   plane_.Stop();
   Start();
@@ -367,7 +367,7 @@ TEST_F(XdsTest, ControlPlaneAwayAtStart_IsFoundLater) {
   EXPECT_EQ(plane_.NextRequest().version_info(), "1");
 }
 
-// Destroyed while it waits for a response, and while a set is compiled.
+// The client is destroyed while it waits for a response, and while a set is compiled.
 TEST_F(XdsTest, Destroyed_EndsTheStream_AnswersAfterwardsAreIgnored) {
   Start();
   plane_.NextRequest();

@@ -1,4 +1,4 @@
-// A serialized CheckLimitRequest: parsed without a crash, and refused with a request_id that is
+// A serialized CheckLimitRequest is parsed without a crash. If it is refused, its request_id is
 // valid.
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// A serialized CheckLimitsRequest: split into its checks without a crash.
+// A serialized CheckLimitsRequest is split into its checks without a crash.
 #include <string_view>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The bytes of a request's messages, including compressed ones: split without a crash, and no
+// The bytes of a request's messages, including compressed ones, are split without a crash, and no
 // message exceeds the limit.
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Bytes after a client's preface: frames as they come, whole or in pieces. Nothing crashes, and
-// when the connection is closed no call is left.
+// Bytes after a client's preface, whole or in pieces. Nothing crashes, and no call is left when the
+// connection is closed.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
-// Bytes of an HTTP client, whole or in pieces: requests are read without a crash, and what proxies
-// ask becomes a check that consumes, or an error.
+// Bytes of an HTTP client, whole or in pieces. Requests are read without a crash. What a proxy asks
+// becomes a check that consumes, or an error.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -23,7 +23,7 @@ void Ask(const HttpRequest& request) {
   if (parsed && check.demand.mode != Mode::kConsume) std::abort();
 }
 
-// Up to the first request that is refused.
+// Reads requests until one is refused.
 void Read(std::string_view input, std::size_t piece) {
   std::optional<RequestReader> reader(std::in_place);
   std::string pending;

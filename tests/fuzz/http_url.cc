@@ -1,5 +1,5 @@
-// URLs that proxies pass on: any query is read without a crash, an encoded value is decoded to what
-// it was, and all spellings of a path become one.
+// URLs that proxies pass on. Any query is read without a crash, an encoded value is decoded to the
+// original, and all spellings of a path become one.
 #include <google/protobuf/stubs/logging.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
@@ -64,7 +64,7 @@ void CheckPath(const std::string& url) {
 }  // namespace
 }  // namespace sluice
 
-// Says nothing about each string that is not UTF-8.
+// Keeps protobuf from logging each string that is not UTF-8.
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   google::protobuf::SetLogHandler(nullptr);
   return 0;

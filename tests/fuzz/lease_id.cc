@@ -1,4 +1,4 @@
-// A lease id: an accepted id can be written again with the same meaning.
+// A lease id. If it is accepted, it can be written again with the same meaning.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Bytes of a Redis to a node that has logged in and waits for replies, whole or in pieces: each
-// check and reset is returned exactly once.
+// Bytes of a Redis to a node that has logged in and waits for replies, whole or in pieces. Each
+// check and each reset is returned exactly once.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,4 +1,4 @@
-// A Redis URL: parsed without a crash.
+// A Redis URL is parsed without a crash.
 #include <string_view>
 
 #include "store/redis/redis_url.h"

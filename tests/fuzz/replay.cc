@@ -1,5 +1,5 @@
-// Runs a fuzz target on every file of the given folders. Ignores other arguments, which are
-// libFuzzer's.
+// Runs a fuzz target on every file of the given folders. Ignores other arguments: they are for
+// libFuzzer.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

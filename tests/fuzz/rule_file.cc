@@ -1,4 +1,5 @@
-// A rule file: parsed without a crash, and accepted rules can be indexed and matched.
+// A rule file is parsed without a crash. If its rules are accepted, they can be indexed and
+// matched.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -76,7 +76,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
       {"max_wait=60s", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 429, 60'000}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
-      // In a list to which each proxy appends, the last item is from the proxy in front of Sluice.
+      // Each proxy appends to the list. Its last item is from the proxy in front of Sluice.
       {"domain=shop&header.ip=X-Forwarded-For",
        {{"X-Forwarded-For", "192.0.2.1"}, {"x-forwarded-for", "192.0.2.2 , 192.0.2.3"}},
        {"shop", {{"ip", "192.0.2.3"}}}},
@@ -138,7 +138,7 @@ TEST(AuthRequest, Paths_AreNormalized) {
   }
 }
 
-// Otherwise a client could choose a path for which there is no decision.
+// If such a header were an error, a client could choose a path for which there is no decision.
 TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {
@@ -209,7 +209,7 @@ TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},
        "a: given twice"},
-      // Otherwise a client of a proxy that appends headers would choose the value.
+      // If it were accepted, a client of a proxy that appends headers would choose the value.
       {"domain=a&header.user=X-User", {{"X-User", "1"}, {"x-user", "2"}}, "X-User: given twice"},
       {"domain=a&path.endpoint=U", {{"U", ""}, {"U", "/"}}, "U: given twice"},
       {"", {{"X-Sluice-Domain", "a"}, {"x-sluice-domain", "b"}}, "X-Sluice-Domain: given twice"},

@@ -62,7 +62,7 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
     Finish(response.SerializeAsString());
   }
 
-  // The client is gone: ends the pending call.
+  // The client has gone: ends the pending call.
   void OnCancel() override {
     ++seen_.canceled;
     Finish("");
@@ -99,7 +99,7 @@ TEST_F(CheckRoutesTest, Json_HasTheMethodsMessages) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";
   EXPECT_THAT(answer, HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(answer, HasSubstr(R"("decision":"DECISION_DENIED","retryAfter":"0.000000001s")"));
-  EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "present, although it is 0";
+  EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "the field is present, although it is 0";
   EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers see headers";
 }
 
@@ -115,7 +115,7 @@ TEST_F(CheckRoutesTest, Json_Invalid_ErrorSaysWhatIsWrong) {
               StartsWith("HTTP/1.1 405 "));
 }
 
-// A page of another site, open in a browser that reaches this server, must not spend quota.
+// A page of another site, open in a browser that reaches this server, must not consume units.
 TEST_F(CheckRoutesTest, PagesOfOtherSites_AreRefused) {
   struct Case {
     std::string headers;

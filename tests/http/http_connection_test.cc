@@ -124,7 +124,8 @@ TEST_F(HttpConnection_Test, PipelinedRequestsOfAClientThatDoesNotRead_AreHeldBac
   });
   ASSERT_TRUE(Eventually([&] { return handled >= 100; }));
   for (int i = 0; i < 20; ++i) threads_.RunOnEach([](net::EpollLoop&) {});
-  EXPECT_LT(handled, 2'000) << "64 KB here, 64 KB in the transport, and what the kernel takes";
+  EXPECT_LT(handled, 2'000)
+      << "64 KB in the connection, 64 KB in the transport, and what the kernel buffers";
   EXPECT_EQ(Count(client.ReadUntil("not found\n"), "HTTP/1.1 200 OK"), kRequests);
   EXPECT_EQ(handled, kRequests);
 }
@@ -136,7 +137,8 @@ TEST_F(HttpConnection_Test, SlowHandler_IsAnsweredFromAnyThread) {
   ASSERT_TRUE(Eventually([&] { return slow_.waiting() == 1; }));
   HttpClient other(address_);
   other.Send(kGet);
-  EXPECT_THAT(other.ReadUntil("ok\n"), HasSubstr("200 OK")) << "others are served meanwhile";
+  EXPECT_THAT(other.ReadUntil("ok\n"), HasSubstr("200 OK"))
+      << "meanwhile, other clients are served";
   std::jthread([&] { slow_.Answer(); }).join();
   EXPECT_THAT(client.ReadUntil("7\n"), HasSubstr("200 OK"));
 }
@@ -233,7 +235,7 @@ TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_408) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-// A byte now and then does not keep a request alive.
+// If a byte arrives now and then, that does not extend the time for a request.
 TEST_F(HttpConnection_Test, RequestByteByByte_HasTheSameTimeout) {
   Start(Routes(), {.request_time = 100ms});
   HttpClient client(address_);
@@ -295,7 +297,7 @@ TEST_F(HttpConnection_Test, BigAnswer_ArrivesWhole) {
   EXPECT_EQ(all.size() - all.find("\r\n\r\n") - 4, 8'000'000U);
 }
 
-// Large requests are slow to parse, so many at once must not delay other connections.
+// Large requests are slow to parse. Many at once must not delay other connections.
 TEST_F(HttpConnection_Test, ManyLargeRequestsAtOnce_AreHandledInSeveralIterations) {
   constexpr std::size_t kBody = 8'000, kClients = 20;
   Mutex mutex;
@@ -324,7 +326,7 @@ TEST_F(HttpConnection_Test, ManyLargeRequestsAtOnce_AreHandledInSeveralIteration
   for (HttpClient& client : clients) {
     EXPECT_THAT(client.ReadUntil("done"), EndsWith("done"));
   }
-  threads_.RunOnEach([](net::EpollLoop&) {});  // they no longer wait
+  threads_.RunOnEach([](net::EpollLoop&) {});  // so that they no longer wait
   const MutexLock lock(mutex);
   for (const auto& [iteration, size] : bytes) EXPECT_LE(size, 3 * kBody);
 }

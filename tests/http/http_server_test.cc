@@ -193,7 +193,7 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
   EXPECT_EQ(client.error(), "end");
 }
 
-// A new connection goes to the thread with fewer connections, where none is idle.
+// A new connection goes to the thread with fewer connections. No connection of that thread is idle.
 TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
   Start(Routes(), {.max_connections = 1});
   std::vector<std::unique_ptr<HttpClient>> clients;
@@ -284,7 +284,7 @@ TEST_F(HttpServer_Full, NewConnection_Gets503AndRetryAfter) {
   EXPECT_THAT(busy_[0]->ReadUntil("late\n"), HasSubstr("200 OK"));
   EXPECT_THAT(Ask("GET /gone HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
               HasSubstr("410 Gone"))
-      << "the first is idle now";
+      << "the first connection is idle now";
 }
 
 TEST_F(HttpServer_Full, Probe_OthersAreSilent_IsAnsweredOnce) {
@@ -304,7 +304,7 @@ TEST_F(HttpServer_Full, ConnectionWithoutPlace_EndsSoon) {
   EXPECT_EQ(slow.ReadAll(), "");
 }
 
-// A client that is slow to send its request, or to read its answer, counts as stuck.
+// A connection counts as stuck if its client is slow to send the request or to read the answer.
 TEST_F(HttpServer_OneThread, TooManyConnections_StuckOnesMakeRoomBeforeIdleOnes) {
   auto routes = Routes();
   routes.push_back(
@@ -405,7 +405,7 @@ class ConnectingChild {
     for (const int fd : channel_) close(fd);
   }
 
-  // Returns once `count` connections have been made. They stay open.
+  // Returns when `count` connections have been made. They stay open.
   void Connect(const std::string& unix_path, int count) {
     Order order{.count = count, .path = {}};
     unix_path.copy(order.path.data(), order.path.size() - 1);
@@ -452,8 +452,8 @@ class FileLimit {
   rlimit before_{};
 };
 
-// In a process with 400 descriptors, 400 idle HTTP connections must not use all of them: gRPC
-// callers need some, too. Nor must connections that wait for a slow thread.
+// In a process with 400 descriptors, 400 idle HTTP connections must not use all of them, since gRPC
+// callers need some, too. The same is true for connections that wait for a slow thread.
 TEST(HttpServer_WithFewDescriptors, IdleConnections_DoNotBlockOthers) {
   constexpr int kFiles = 400;
   constexpr int kCallers = 200;

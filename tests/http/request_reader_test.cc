@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using Progress = RequestReader::Progress;
 
-// Feeds `bytes` in pieces of `step`; unused bytes are passed again.
+// Feeds `bytes` in pieces of `step`. Bytes that were not used are passed again.
 Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
   std::string input;
   while (!bytes.empty()) {
@@ -47,7 +47,7 @@ TEST(RequestReader, Request_SplitAnywhere_IsTheSame) {
   }
 }
 
-// A proxy that removes certain headers of clients may still forward their trailers.
+// A proxy may remove certain headers of clients, and still forward their trailers.
 TEST(RequestReader, Trailers_AreNotHeaders) {
   const std::string bytes =
       "POST /v1/auth HTTP/1.1\r\nHost: x\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -103,8 +103,8 @@ TEST(RequestReader, UnacceptableRequest_IsRefusedWithAStatus) {
   }
 }
 
-// Proxies read such requests in different ways. If Sluice read them differently, clients could
-// bypass a proxy's checks.
+// Proxies read such requests in different ways. If Sluice read one differently than a proxy,
+// clients could bypass the proxy's checks.
 TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   const std::string host = "Host: x\r\n";
   std::vector<std::string> requests = {"GET / HTTP/1.1\r\n\r\n",
@@ -139,8 +139,8 @@ TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   }
 }
 
-// Otherwise a proxy that treats the bytes after the headers as the body would let clients hide
-// requests.
+// If such a request were read, a proxy that treats the bytes after the headers as the body would
+// let clients hide requests.
 TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   for (const std::string head :
        {"1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity",
@@ -161,7 +161,7 @@ TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   }
 }
 
-// Unparsed bytes are kept, so this bounds the memory of a connection.
+// Bytes that are not parsed yet are kept, so this bounds the memory of a connection.
 TEST(RequestReader, EndlessExtensionsOrTrailers_AreRefusedAtTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {

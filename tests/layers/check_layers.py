@@ -95,7 +95,7 @@ def folder_of(path):
 
 
 def include_fault(src, folder, included):
-    """Why a file of `folder` must not include `included`, or None if it may."""
+    """The reason why a file of `folder` must not include `included`, or None if it may."""
     for prefix, owners in OWNERS.items():
         if included.startswith(prefix):
             if folder in owners:

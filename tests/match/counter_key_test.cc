@@ -43,7 +43,7 @@ TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
   for (const auto& row : kRows) EXPECT_EQ(KeyOf(*index, {{"a", row.a}, {"b", row.b}}), row.key);
 }
 
-// If a rule is changed to count by another attribute, it gets other counters.
+// If a rule is changed to count by another attribute, it gets new counters.
 TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
   const std::vector<Attribute> facts = {{"user", "42"}, {"org", "42"}, {"a=b", "c"}, {"a", "b=c"}};
   const auto key = [&](std::vector<KeyPart> per) {
@@ -135,7 +135,7 @@ TEST(CounterKey, Colocate_SharesTheHashTag) {
   EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/ip=i}:");
 }
 
-// Every pair of short values made of the special bytes has a different key.
+// Takes every pair of short values made of the special bytes. Each pair has a different key.
 TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   std::vector<std::string> values{""};

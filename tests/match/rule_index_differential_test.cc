@@ -17,7 +17,7 @@ namespace {
 using namespace sluice::testing;
 using Request = std::map<std::string, std::string>;
 
-// Implements the documentation literally.
+// Implements the documentation word by word.
 bool Holds(const Pattern& pattern, const std::string* value) {
   const auto holds = [&](const Pattern& part) { return Holds(part, value); };
   if (pattern.kind == Pattern::Kind::kNot) return !holds(pattern.of[0]);
@@ -56,7 +56,7 @@ class Generator {
 
   std::string Attribute() { return std::string(1, static_cast<char>('a' + Below(3))); }
 
-  // Few letters, so that values are often equal; sometimes an address.
+  // The alphabet is small, so values are often equal. Sometimes the value is an address.
   std::string Value() {
     if (Below(4) == 0) return Address();
     std::string value;
@@ -133,8 +133,8 @@ TEST(RuleIndex, RandomRules_MatchTheSameAsWithoutAnIndex) {
   EXPECT_GT(matches, 10'000u);
 }
 
-// With 100,000 rules, a request tests only a few of them: those filed under one exact value, even
-// if many rules share the other conditions.
+// With 100,000 rules, a request tests only a few of them: the rules that are indexed under one
+// exact value. This is true even if many rules share the other conditions.
 TEST(RuleIndex, ManyRules_EachIsFound) {
   std::vector<Rule> rules;
   for (int i = 0; i < 100'000; ++i) {

@@ -125,7 +125,7 @@ TEST(RuleIndex, MissingAttribute_SkipsOrDenies) {
   EXPECT_EQ(present.rules[1].outcome, Outcome::kCount);
 }
 
-// The index of its previous use may be gone, and the rules with it.
+// The index of the previous use, and its rules, may already be freed.
 TEST(RuleIndex, ReusedResult_KeepsNothingOfTheLastRequest) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("user")})}));
   MatchResult result = Find(*index, {{"user", "42"}});
@@ -193,7 +193,8 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   }
 }
 
-// The key that counts requests of plan gold, for which the last override has a separate counter.
+// The prefix of the key that counts requests of plan gold. The last override has a separate counter
+// for them.
 std::string OwnKey(std::vector<Override> others, std::vector<Condition> match) {
   Rule rule = MakeRule("r", {});
   rule.overrides = std::move(others);
@@ -223,7 +224,7 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
   EXPECT_EQ(keys.size(), 6u) << "other matches, other counters";
 }
 
-// In any order, and with any other limits in the rule.
+// This holds in any order, and with any other limits in the rule.
 TEST(RuleIndex, EqualLimits_AreDistinguishedByName) {
   using std::chrono::seconds;
   const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});

@@ -106,7 +106,7 @@ TEST(Acceptor, Restarted_WhileOldConnectionsEnd_Listens) {
   const Address address = listening->address();
   auto caller = BlockingSocket::ConnectTo(address);
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return listening->count() == 1; }));
-  listening->CloseAll();  // we close first, so our side waits in TIME_WAIT
+  listening->CloseAll();  // this side closes first, so it waits in TIME_WAIT
   EXPECT_EQ(caller.ReadAll(), "");
   caller.Close();
   listening.reset();
@@ -128,7 +128,7 @@ TEST(Acceptor, StaleUnixSocket_IsReplaced_LiveOneIsNot) {
   EXPECT_THAT(second.error().message, HasSubstr("in use by another process"));
 }
 
-// While the old process drains, the next one can already listen.
+// While the old process drains, the next process can already listen.
 TEST(Acceptor, Stop_LeavesTheUnixSocketToTheNextProcess) {
   const test::TempDir dir;
   const Address address{.host = {}, .unix_path = dir.path() / "s"};
@@ -154,7 +154,7 @@ class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const Socket highest(dup(0));  // all lower numbers are taken, or not allowed
+    const Socket highest(dup(0));  // all lower numbers are in use, or not allowed
     rlimit limit = before_;
     limit.rlim_cur = static_cast<rlim_t>(free > 0 ? highest.fd() + free : 3);
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -171,7 +171,8 @@ TEST(Acceptor, OutOfDescriptors_RejectsCallersWithOneLogLineASecond_ThenAccepts)
   Listening listening(Loopback());
   constexpr int kCallers = 60;
   std::vector<BlockingSocket> callers;
-  // Callers need descriptors, too: they are created before descriptors run out, and connect later.
+  // Callers need descriptors, too. So their sockets are created before descriptors run out, and
+  // connect later.
   std::vector<Socket> unconnected;
   for (int i = 0; i < kCallers; ++i) unconnected.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
@@ -198,7 +199,7 @@ TEST(Acceptor, OutOfDescriptors_RejectsCallersWithOneLogLineASecond_ThenAccepts)
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == before + 1; }));
 }
 
-// No descriptor is left, not even the reserve: another part of the process has taken it.
+// No descriptor is left, not even the reserve: another part of the process uses it.
 TEST(Acceptor, WithoutAReserve_WaitsInsteadOfSpinning) {
   if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
   const test::CapturedLog log;

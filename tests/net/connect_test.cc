@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test allows it. May outlive the test, like a lookup.
+// A name service that answers when the test allows it. It may outlive the test, like a lookup.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {
@@ -78,7 +78,7 @@ class Attempt {
       attempt_ = io_.loop().Connect(address, timeout, FlushStage::kStore,
                                     [this](Result<TransportPtr> result) {
                                       ++calls_;
-                                      attempt_.reset();  // as an owner may
+                                      attempt_.reset();  // its owner may destroy it now
                                       if (result) {
                                         transport_ = std::move(result).value();
                                       } else {
@@ -155,7 +155,7 @@ TEST(Connect, FirstAddressDead_TriesTheNext) {
   EXPECT_TRUE(attempt.connected()) << attempt.error();
 }
 
-// A listener whose queue is full does not answer: the kernel drops further connections.
+// A listener whose queue is full does not answer, because the kernel drops further connections.
 TEST(Connect, AddressWithoutAnswer_TriesTheNextAfterTheTimeout) {
   const Socket silent(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint any = Endpoint::FromNumeric(Loopback(0)).value();
@@ -204,7 +204,8 @@ TEST(Connect, AttemptDestroyedDuringTheLookup_CallsNothing) {
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return names.asked() == 1; }));
   given_up.GiveUp();
   names.Answer();
-  Attempt next(io, {.host = "redis.test", .unix_path = {}});  // one name after another
+  Attempt next(io,
+               {.host = "redis.test", .unix_path = {}});  // names are looked up one after another
   ASSERT_TRUE(next.Done());
   EXPECT_EQ(given_up.calls(), 0);
 }
@@ -227,7 +228,7 @@ TEST(Connect, NameWithoutAddress_Fails) {
   EXPECT_EQ(attempt.error(), "the name has no address");
 }
 
-// A server that stops must not wait for a name service that is down.
+// A server that stops must not wait for a name service that does not answer.
 TEST(Resolver, DestroyedInALookup_DoesNotWaitForIt) {
   SlowNames names;
   {

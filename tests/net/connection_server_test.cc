@@ -17,7 +17,7 @@
 namespace sluice::net {
 namespace {
 
-// Sends at once whether it has a place, then waits. It may be closed at any time.
+// Sends at once whether it has a place, then waits. The server may close it at any time.
 class Greeter final : public ServedConnection {
  public:
   Greeter(TransportPtr transport, bool has_place)
@@ -87,8 +87,8 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
   EXPECT_LE(server_->count().open(), 4U);
 }
 
-// One loop serves a single network. The other network, which wants more places, has all its
-// connections on the other loop.
+// One loop serves only the honest network. The greedy network, which opens more connections, has
+// all of its places on the other loop.
 TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreReplaced) {
   address_ = {.host = "127.0.0.1"};
   Start(6);
@@ -100,7 +100,7 @@ TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreRepla
   for (std::size_t i = 0; i < honest.size(); ++i) EXPECT_TRUE(honest[i].IsSilent()) << i;
 }
 
-// The connections posted to the other loop are bounded, since each holds a file.
+// The number of connections posted to the other loop is bounded, since each holds a file.
 TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst) {
   Start(4);
   std::vector<BlockingSocket> clients;
@@ -110,8 +110,8 @@ TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst)
   }
   Notification release;
   threads_.loop(1).Post([&] { release.Wait(); });
-  // At most 64 of them wait for the other loop. The first loop serves the rest, and the last of the
-  // rest keeps its place.
+  // At most 64 of these connections wait for the other loop. The first loop serves the rest, and
+  // the last of them keeps its place.
   for (int i = 0; i < 300; ++i) clients.push_back(BlockingSocket::ConnectTo(address_));
   std::vector<pollfd> last;
   for (std::size_t i = clients.size() - 65; i < clients.size(); ++i) {
@@ -128,7 +128,7 @@ TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst)
   }
   EXPECT_TRUE(has_place);
   release.Notify();
-  threads_.RunOn(1, [](EpollLoop&) {});  // it no longer waits
+  threads_.RunOn(1, [](EpollLoop&) {});  // so that the other loop no longer waits
 }
 
 }  // namespace

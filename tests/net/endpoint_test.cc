@@ -15,7 +15,8 @@ TEST(EndpointTest, Network_IsThePartThatOneOwnerCannotVary) {
   EXPECT_EQ(NetworkOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
   EXPECT_EQ(NetworkOf("2001:db8:1:2::9"), "2001:db8:1:2::/64");
   EXPECT_EQ(NetworkOf("::1"), "::/64");
-  EXPECT_EQ(NetworkOf("::ffff:192.0.2.1"), "192.0.2.1") << "of a socket for IPv4 and IPv6";
+  EXPECT_EQ(NetworkOf("::ffff:192.0.2.1"), "192.0.2.1")
+      << "the form that a socket for IPv4 and IPv6 gives";
   EXPECT_EQ(net::Endpoint::FromNumeric({.host = {}, .unix_path = "/run/s"})->Network(), "unix");
 }
 

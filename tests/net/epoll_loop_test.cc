@@ -67,7 +67,7 @@ TEST(EpollLoop, Post_FromSeveralThreads_RunsAllInEachThreadsOrder) {
       });
     }
   }
-  io.Run([] {});  // after all that was posted before
+  io.Run([] {});  // runs after all tasks posted before
   for (const auto& one : ran) {
     ASSERT_EQ(one.size(), static_cast<std::size_t>(kTasks));
     EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
@@ -106,7 +106,7 @@ TEST(EpollLoop, Flush_StoresAreFlushedBeforeCallers) {
   io.Run([&] {
     io.loop().RequestFlush(caller);
     io.loop().RequestFlush(store);
-    io.loop().RequestFlush(caller);  // still only once
+    io.loop().RequestFlush(caller);  // it is flushed only once
   });
   io.Run([] {});
   EXPECT_THAT(journal, ElementsAre("store", "caller"));

@@ -18,7 +18,7 @@ using enum Occupant::State;
 
 SteadyTime At(int second) { return SteadyTime(std::chrono::seconds(second)); }
 
-// Fills in the places, and passes the share.
+// Fills in the places, and passes `least` as the share.
 std::vector<std::size_t> Choose(std::vector<Occupant> occupants, std::size_t least,
                                 std::size_t count) {
   std::map<std::string_view, std::size_t> places;

@@ -41,7 +41,7 @@ TEST(IoThreads, AssignConnection_OfIdleThreads_TakesTheOneWithTheFewestConnectio
   }
   for (const auto& [index, connections] : count) EXPECT_EQ(connections, 10) << index;
 
-  // Connections that end make room on their thread.
+  // When connections end, their thread gets the next ones.
   std::vector<LoopAssignment> kept;
   for (auto& it : places) {
     if (it.loop().index() != 1) kept.push_back(std::move(it));

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using Closure = Protocol::Closure;
 
-// Bytes in which lost or swapped ones are visible.
+// Bytes that show if some were lost or swapped.
 std::string Pattern(std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2'654'435'761U >> 13U);
@@ -232,8 +232,8 @@ TEST_P(SocketTransport_Test, CloseWithRequestedFlush_TakesNothing) {
   EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), 0);
 }
 
-// Without a limit, a peer that reads as fast as we write would starve all other connections. The
-// kernel has room for megabytes here.
+// Without a limit, a peer that reads as fast as the transport writes would starve all other
+// connections. Here, the kernel has room for megabytes.
 TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp, 0);
   OneIoThread io;

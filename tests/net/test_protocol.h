@@ -18,7 +18,7 @@
 
 namespace sluice::net {
 
-// Records all callbacks. Loop thread only while the loop runs.
+// Records all callbacks. While the loop runs: loop thread only.
 class TestProtocol : public Protocol {
  public:
   void Receive(std::string_view bytes) override {
@@ -84,7 +84,7 @@ class OneIoThread {
 // A blocking socket that waits at most 10 s.
 class BlockingSocket {
  public:
-  // Returned by reads after 10 s without data, to distinguish a timeout from the end of input.
+  // Reads return this after 10 s without data, so that a timeout differs from the end of the input.
   static constexpr std::string_view kNothing = "(nothing for 10 s)";
 
   explicit BlockingSocket(Socket socket);
@@ -93,7 +93,7 @@ class BlockingSocket {
   static BlockingSocket ConnectTo(const Address& address, const std::string& from = {});
 
   void Send(std::string_view bytes);
-  // Sends all of `bytes`, waiting for a slow peer. Returns false if the peer has closed.
+  // Sends all of `bytes`, and waits for a slow peer. Returns false if the peer has closed.
   bool SendAll(std::string_view bytes);
   // Reads the available bytes, at least one. Empty if the peer has closed.
   std::string ReadSome();
@@ -105,7 +105,7 @@ class BlockingSocket {
   void Reset();
   void Close() { socket_.Close(); }
   int fd() const { return socket_.fd(); }
-  // Whether the peer has neither sent more nor closed, as far as is known here.
+  // Whether the peer has neither sent more bytes nor closed, as far as this side knows.
   bool IsSilent() const;
 
  private:

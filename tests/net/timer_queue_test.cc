@@ -19,8 +19,8 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kStart{seconds(1'000)};
 
-// When a timer started for `at` is due: rounded up to whole milliseconds since the queue's start,
-// and never immediately.
+// The tick at which a timer fires that is started for `at`: rounded up to whole milliseconds since
+// the queue's start, but never the current tick.
 std::int64_t DueTick(SteadyTime at, std::int64_t now_tick) {
   const auto tick = std::chrono::ceil<milliseconds>(at - kStart).count();
   return std::max<std::int64_t>(tick, now_tick + 1);
@@ -38,7 +38,7 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
 
   std::size_t AnyTimer() { return random_() % kTimers; }
 
-  // Most are near, some are far.
+  // Most times are near, some are far.
   SteadyTime AnyTime() {
     constexpr std::array<std::int64_t, 6> kRanges{300,        3'000,         100'000,
                                                   20'000'000, 6'000'000'000, 20'000'000'000};
@@ -57,8 +57,8 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
     due_.erase(i);
   }
 
-  // Called within Advance: compares the fired timers there. A timer that starts or cancels others
-  // does so at the tick at which it fires.
+  // Called within Advance. Compares each fired timer with the model. If a timer starts or cancels
+  // others, it does so at the tick at which it fires.
   void OnTime(std::size_t i) {
     ASSERT_TRUE(due_.contains(i)) << "timer " << i << " is not active";
     EXPECT_GE(due_[i], tick_) << "fired after a later one";

@@ -121,7 +121,7 @@ class ClientRecords {
  private:
   static constexpr int kTagBytes = 16;
 
-  // In hexadecimal, of the last handshake.
+  // The secret of the last handshake, in hexadecimal.
   static std::string& Secret() {
     static std::string secret;
     return secret;
@@ -168,7 +168,7 @@ struct Breach {
   const char* error;
 };
 
-// The server must not buffer a message that it does not need until it is complete.
+// If the server does not need a message, it must not buffer it until it is complete.
 TEST(TlsAfterHandshake, Breaches_CloseAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;

@@ -91,7 +91,7 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
   }
 }
 
-// An address of one byte: the following bytes in memory must not become part of a name.
+// An address of one byte: the bytes that follow it in memory must not become part of a name.
 TEST(TlsTransport, ClientCertificate_WithAnInvalidAddress_HasNoSuchName) {
   const auto client = Certs().authority.Issue(
       {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
@@ -117,7 +117,7 @@ TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
             "alert certificate expired"},
        }) {
     TlsConnection connection(*context, {.certificate = certificate, .version = TLS1_3_VERSION});
-    EXPECT_EQ(connection.client.Handshake(), "");  // the client's part is done before ours
+    EXPECT_EQ(connection.client.Handshake(), "");  // the client's part ends before the server's
     EXPECT_EQ(connection.client.Read(1), "");
     EXPECT_THAT(connection.client.error(), HasSubstr(client_error));
     EXPECT_THAT(connection.ServerError(), StartsWith("TLS handshake: " + server_error));

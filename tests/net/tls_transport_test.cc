@@ -115,7 +115,7 @@ class TlsPair {
   TestProtocol client;
 };
 
-// Protocols set it after each input.
+// Protocols call SetReading after each input.
 TEST(TlsTransport, SetReading_WithoutAChange_NeedsNoFurtherIteration) {
   TlsPair pair;
   pair.Deliver();
@@ -149,7 +149,7 @@ TEST(TlsTransport, SetReading_HoldsBackReceivedAndLaterBytes) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
-// If both are ready, the end of the socket is read before the buffered input.
+// If the buffered input and the end of the socket are both ready, the end is read first.
 TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
   const auto context = Load(ServerOptions());
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {

@@ -51,7 +51,7 @@ std::string TwoCompressedCalls() {
   return bytes;
 }
 
-// Limits apply once the client has acknowledged them.
+// Limits apply only after the client has acknowledged them.
 DoorRow::Steps AfterSettings(const std::string& bytes) {
   return [bytes](RawConnection& connection, const Seen&) {
     connection.SendPreface();

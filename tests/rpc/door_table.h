@@ -1,5 +1,5 @@
-// The expected responses to requests given as raw bytes: a table for our server and for gRPC's,
-// which lists where they differ and why.
+// The expected responses to requests given as raw bytes: one table for our server and for gRPC's.
+// It lists where the two differ, and why.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Differs {
   std::string grpc;  // may contain "*" for text that varies
 };
 
-// Why they differ. "gRPC" is its C++ server 1.51.
+// Why the two servers differ. "gRPC" is gRPC's C++ server 1.51.
 inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does not check it";
 inline constexpr char kNoGoaway[] = "gRPC closes the connection without the required GOAWAY";
 inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
@@ -57,15 +57,16 @@ struct DoorRow {
 
   std::string name;
   Steps run;
-  // RawStream::Text of each stream, joined by " | ", then "; " and RawConnection::Health unless the
-  // connection is alive. A stream's text may end with "open": the test then does not wait for it.
+  // The expected outcome: RawStream::Text of each stream, joined by " | ". If the connection does
+  // not survive, "; " and RawConnection::Health follow. A stream's text may end with "open": then
+  // the test does not wait for its end.
   std::string expected;
   std::optional<Differs> differs = std::nullopt;  // instead of `expected`
   // grpc-message of the first stream, if the server chooses its text.
   std::optional<std::string> message = std::nullopt;
-  int streams = 1;   // 1, 3, 5, …
+  int streams = 1;   // the number of streams: 1, 3, 5, …
   int canceled = 0;  // number of OnCancel calls, or kAnyNumber
-  // The same for gRPC if it differs: gRPC may report an unreadable message as a half-close.
+  // The number for gRPC if it differs: gRPC may report an unreadable message as a half-close.
   std::optional<int> grpc_canceled = std::nullopt;
 };
 

@@ -1,4 +1,4 @@
-// Tests our server and gRPC's against the table of door_table.h.
+// Tests our server and gRPC's with the table of door_table.h.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 
@@ -79,8 +79,8 @@ class DoorTest : public testing::TestWithParam<std::tuple<Side, DoorRow>> {
     return outcome;
   }
 
-  // gRPC's own server closes the connection at once. If it has not read all, TCP resets the
-  // connection, and its GOAWAY may be lost.
+  // gRPC's own server closes the connection at once. If it has not read all bytes, TCP resets the
+  // connection, and gRPC's GOAWAY may be lost.
   static bool Matches(std::string expected, const std::string& outcome) {
     if (::fnmatch(expected.c_str(), outcome.c_str(), 0) == 0) return true;
     const auto goaway = expected.find("goaway ");

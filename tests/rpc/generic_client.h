@@ -1,5 +1,5 @@
-// A blocking gRPC client that calls methods by path with raw bytes. A wait of over 10 s fails the
-// test.
+// A blocking gRPC client that calls methods by path with raw bytes. If a wait takes over 10 s, the
+// test fails.
 //
 // Not thread-safe.
 #pragma once
@@ -40,8 +40,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
                                          const std::shared_ptr<grpc::ChannelCredentials>&
                                              credentials = grpc::InsecureChannelCredentials());
 
-// Many concurrent unary calls. A separate thread polls them, since gRPC does not even connect
-// unless a thread polls.
+// Many concurrent unary calls. A separate thread polls them: without a thread that polls, gRPC does
+// not even connect.
 class UnaryCalls {
  public:
   explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);
@@ -73,7 +73,7 @@ class UnaryCalls {
 Outcome CallUnary(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
                   const std::string& request, const CallOptions& options = {});
 
-// A stream. Functions that wait return false if gRPC's operation fails.
+// A stream. Functions that wait return false if the operation fails.
 class ClientStream {
  public:
   ClientStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
@@ -81,7 +81,7 @@ class ClientStream {
   ~ClientStream();
 
   bool Write(const std::string& message);
-  // A write in two steps: StartWrite, then a wait for its completion of up to `patience`.
+  // A write in two steps: StartWrite, then a wait of up to `patience` for its completion.
   void StartWrite(const std::string& message);
   bool AwaitWrite(std::chrono::milliseconds patience);
   bool HalfClose();
@@ -99,7 +99,7 @@ class ClientStream {
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  std::map<Tag, bool> early_;  // events that came while another was awaited
+  std::map<Tag, bool> early_;  // events that came while the test waited for another one
 };
 
 }  // namespace sluice::test

@@ -18,7 +18,7 @@ grpc::ByteBuffer BufferOf(std::string_view message) {
 
 }  // namespace
 
-// gRPC's threads report events, which the call posts to the io thread, where its handler runs.
+// gRPC's threads report events. The call posts them to the io thread, where its handler runs.
 class GrpcOracle::OracleCall final : public Reactor, public rpc::Call, public rpc::Responder {
  public:
   // `method`: null if the server has no method with the caller's path.
@@ -177,7 +177,7 @@ GrpcOracle::GrpcOracle(net::IoThreads& threads, rpc::Methods methods, std::size_
   address_.port = static_cast<std::uint16_t>(port);
 }
 
-// Calls may have posted tasks to the loop, and these tasks may have posted others.
+// Calls may have posted tasks to the loop, and these tasks may have posted more tasks.
 GrpcOracle::~GrpcOracle() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();

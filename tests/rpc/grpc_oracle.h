@@ -1,5 +1,5 @@
-// gRPC's own C++ server, with the handlers of rpc/handler.h: the oracle that our server's answers
-// are compared with.
+// gRPC's own C++ server, with the handlers of rpc/handler.h. The answers of our server are compared
+// with its answers.
 //
 // Start and the destructor are called by one owner, not on an io thread.
 #pragma once

@@ -94,8 +94,8 @@ void RawConnection::SendPreface() {
   Send(kHttp2Preface + Setting(4, kWindow) + WindowUpdate(kWindow, 0));
 }
 
-// Received bytes are only stored, so that no reply is sent in the middle of `bytes`. A server that
-// closes the connection may do so in the middle.
+// Received bytes are only stored, so no reply is sent in the middle of `bytes`. If the server
+// closes the connection, it may do so in the middle of `bytes`.
 void RawConnection::Send(std::string_view bytes) {
   NoteResets(bytes);
   while (!bytes.empty() && !closed_) {
@@ -109,7 +109,7 @@ void RawConnection::Send(std::string_view bytes) {
   }
 }
 
-// From then on, frames on a stream that the client has reset are ignored.
+// From now on, frames on a stream that the client has reset are ignored.
 void RawConnection::NoteResets(std::string_view sent) {
   std::string bytes(sent);
   if (bytes.starts_with(kHttp2Preface)) bytes.erase(0, std::string_view(kHttp2Preface).size());
@@ -251,7 +251,7 @@ std::string RawConnection::Health() {
     if (streams_[kProbeStream].Text() == "200 0 'probe'") return "alive";
   }
   if (goaway_) {
-    Await([] { return false; });  // until it is closed
+    Await([] { return false; });  // until the server closes it
     return "goaway " + ErrorName(*goaway_) + (closed_ ? "" : " unclosed");
   }
   return closed_ ? "closed" : "stuck: " + streams_[kProbeStream].Text();

@@ -54,7 +54,7 @@ std::string FrameOf(char type, std::string payload, char flags = 0, std::uint32_
 // A whole unary request.
 std::string UnaryRequest(std::string_view path, std::string_view message, std::uint32_t stream = 1);
 
-// Compressed by zlib, as "gzip" or "deflate".
+// `bytes`, compressed by zlib as "gzip" or "deflate".
 std::string Gzip(std::string_view bytes);
 std::string Deflate(std::string_view bytes);
 

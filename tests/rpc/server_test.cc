@@ -173,7 +173,7 @@ TEST_F(ServerTest, Handler_NeverFinishes_OthersAreServed) {
 
 TEST_F(ServerTest, Handlers_CallsInSequence_AreReused) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Unary("Later", "x"), Ok("x"));
-  EXPECT_LE(seen_.handlers, 4);  // one a thread, and one more while an answer is on its way
+  EXPECT_LE(seen_.handlers, 4);  // one for each thread, and one more while an answer is on its way
   for (int i = 0; i < 100; ++i) {
     ClientStream stream(channel_, "/test.Stream/Count");
     EXPECT_TRUE(stream.Write("x"));
@@ -212,7 +212,7 @@ TEST_F(ServerTest, Connection_TooOld_EndsAfterItsCalls) {
   EXPECT_TRUE(caller.closed());
   EXPECT_EQ(caller.goaway(), 0U);
   EXPECT_EQ(seen_.canceled, 0);
-  // On a separate connection: the connection that holds a call accepts no more.
+  // This uses a separate connection: the connection that holds a call accepts no more calls.
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
   held.Cancel(0);
 }

@@ -30,7 +30,7 @@ class ServerTlsTest : public testing::Test {
     threads_.Stop();
   }
 
-  // `ca`: authorities for callers' certificates; empty: callers need none.
+  // `ca`: authorities for callers' certificates. If it is empty, callers need none.
   void Start(const std::string& ca) {
     auto context = net::TlsServerContext::Load(
         {.paths = {.certificate_chain = ours_.chain, .private_key = ours_.key, .ca = ca}});

@@ -43,7 +43,7 @@ class BatchOnRedisTest : public testing::Test {
         rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
   }
 
-  // The store returns its checks while the handlers still exist.
+  // Stops the store while the handlers still exist: it returns its checks to them.
   ~BatchOnRedisTest() override {
     store_->Stop();
     server_.reset();
@@ -69,7 +69,7 @@ TEST_F(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
   ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
-// Costs differ, so that checks of one counter are in different entries; some modes give units back.
+// The costs differ, so checks of one counter are in different entries. Some modes give units back.
 TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedInOrder) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
@@ -98,7 +98,7 @@ TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedInOrder) {
   }
 }
 
-// A remembered denial does not apply to checks for which a refund has made room.
+// If a refund has made room, a remembered denial does not apply to later checks.
 TEST_F(BatchOnRedisTest, RefundAfterDenial_MakesRoomForTheNext) {
   v1::CheckLimitsRequest full;
   AddCheck(full, "42", 100);
@@ -147,7 +147,7 @@ TEST_F(BatchOnHangingRedisTest, EveryItemHasItsError) {
   }
 }
 
-// This server's share is 100: the first checks of the batch get them.
+// This server's share is 100: the first 100 checks of the batch are admitted.
 TEST_F(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
   limiter_->SetRules(HundredPerUser(OnStoreFailure::kLocal));
   redis_.Pause();

@@ -34,7 +34,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   AddCheck(batch, "4").mutable_max_wait()->set_seconds(-1);
   AddCheck(batch, "5").set_request_id(std::string(256, 'x'));
   AddCheck(batch, "6");
-  // Refused before its request_id is reached.
+  // This item is refused before its request_id is reached.
   const std::string bytes =
       batch.SerializeAsString() + std::string("\x0a\x09\x0a\x04\xff\xff\xff\xff\x32\x01i", 11);
   const auto raw = CallRaw(channel_, "/sluice.v1.RateLimiter/CheckLimits", bytes);
@@ -64,7 +64,7 @@ TEST_F(BatchTest, NoChecksTooManyOrMalformed_ErrorNamesChecks) {
     EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, reply.status.error_code());
     EXPECT_THAT(reply.status.error_message(), HasSubstr("checks"));
   }
-  EXPECT_EQ(0U, memory_.size()) << "nothing of what is refused is decided";
+  EXPECT_EQ(0U, memory_.size()) << "if a batch is refused, none of its checks is decided";
 }
 
 TEST_F(BatchTest, LateAnswers_BatchWaitsForTheLast) {

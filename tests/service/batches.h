@@ -15,7 +15,7 @@
 
 namespace sluice::test {
 
-// 100 per minute and user. The first check opens the window.
+// 100 a minute for each user. The first check opens the window.
 inline std::shared_ptr<const RuleIndex> HundredPerUser(
     OnStoreFailure on_store_failure = OnStoreFailure::kError) {
   Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};

@@ -1,5 +1,5 @@
-// Handlers of single checks and of batches: what they start in one iteration of the loop, send at
-// its end, allocate, and release when callers have gone.
+// Handlers of single checks and of batches: what they start in one iteration of the loop, what they
+// send at its end, what they allocate, and what they release when callers have gone.
 #include "tests/service/handlers_fixture.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
   EXPECT_EQ(1, response.limits_size());
 }
 
-// A canceled call releases the slot that it was granted.
+// If a call is canceled, it releases the slot that it was granted.
 class CanceledHolders : public HandlersTest {
  protected:
   CanceledHolders() {
@@ -123,7 +123,7 @@ TEST_F(BatchHandlerTest, LongBatch_StartsInSteps_AnswersInOrder) {
   }
 }
 
-// Otherwise all would hold most of their results at the same time.
+// If batches were started together, all would hold most of their results at the same time.
 TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   constexpr int kBatches = 20;
   const std::string request = Frame(1000);
@@ -141,7 +141,7 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
     const std::size_t before = store_.submitted;
     loop_.RunIteration();
     EXPECT_LE(store_.submitted - before, BatchQueue::kChecksPerIteration);
-    // Those before it are finished; those after it have not begun.
+    // The batches before the current one are finished; those after it have not begun.
     const auto current = std::find_if_not(calls.begin(), calls.end(), is_finished);
     const auto finished = static_cast<std::size_t>(current - calls.begin());
     EXPECT_LE(store_.submitted, (finished + 1) * 1000);
@@ -164,7 +164,7 @@ TEST_F(BatchHandlerTest, Canceled_StartsNoMoreAndWaitsForTheStore) {
   store_.holding = false;
   handler_.Serve(call_, Frame(3));
   EXPECT_EQ(2, call_.finished);
-  EXPECT_EQ(3, ResultsOf(call_.response)) << "as good as new";
+  EXPECT_EQ(3, ResultsOf(call_.response)) << "the handler serves the next call like a new one";
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class SwitchedStore final : public Store {
   }
 
   bool holding = false;
-  bool admitting = false;  // without counters, which would cost memory
+  bool admitting = false;  // without counters, which would allocate memory
   std::size_t submitted = 0;
 
  private:

@@ -64,7 +64,8 @@ TEST_F(HealthTest, Watch_KnownService_SendsItsStatusNowAndAtStop) {
   EXPECT_EQ(HealthCheckResponse::NOT_SERVING, Watch(channel_, kRateLimiter).Next());
   server_->Stop(seconds(60));
   for (Watch* watch : {&server, &service}) {
-    EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch->Next()) << "it was told already";
+    EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch->Next())
+        << "the watcher has already got this status";
     EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, watch->Finish().error_code());
   }
 }
@@ -113,7 +114,7 @@ TEST_F(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, reader.Finish().error_code());
 }
 
-// Orchestrators continue to ask as long as the server runs.
+// Orchestrators ask as long as the server runs.
 TEST_F(HealthTest, Stop_WhileHealthIsChecked_EndsWithTheDrain) {
   std::atomic<bool> stopped = false;
   std::thread prober([&] {
@@ -164,7 +165,7 @@ TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) 
         const auto status = watch.Next();
         watch.Cancel();
         EXPECT_FALSE(watch.Finish().ok());
-        if (status == HealthCheckResponse::UNKNOWN) continue;  // the server has ended it first
+        if (status == HealthCheckResponse::UNKNOWN) continue;  // the server ended this watch first
         ++told;
         EXPECT_TRUE(serving || status == HealthCheckResponse::NOT_SERVING);
         serving = status == HealthCheckResponse::SERVING;
@@ -177,7 +178,8 @@ TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) 
   for (auto& watcher : watchers) watcher.join();
 }
 
-// A handler that has served one caller serves another: no state of the first may reach the second.
+// If a handler has served one caller, it serves another: no state of the first may reach the
+// second.
 TEST_F(HealthTest, CanceledWatches_ReceiveNothing) {
   for (int i = 0; i < 50; ++i) {
     Watch watch(channel_, kRateLimiter);

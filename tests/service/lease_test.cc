@@ -19,7 +19,7 @@ constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
 constexpr auto kOk = grpc::StatusCode::OK;
 
-// One job at a time per user, for 30 s unless renewed.
+// One job at a time for each user, for 30 s unless it is renewed.
 class LeaseTest : public ServingTest {
  protected:
   LeaseTest() {
@@ -126,7 +126,8 @@ TEST_F(LeaseTest, UnknownId_IsInvalid) {
       EXPECT_THAT(status.error_message(), HasSubstr("lease_id")) << bad;
     }
   }
-  EXPECT_EQ(kOk, Renew(id).status.error_code()) << "served on, and the lease still held";
+  EXPECT_EQ(kOk, Renew(id).status.error_code())
+      << "the server still serves, and the lease is still held";
 }
 
 TEST_F(LeaseTest, HoldOutcomeAndDuration_ReachTheLimitThatFollowsTheLoad) {
@@ -152,7 +153,7 @@ TEST_F(LeaseTest, HoldOutcomeAndDuration_ReachTheLimitThatFollowsTheLoad) {
   v1::ReleaseLeaseRequest overload;
   overload.set_hold_outcome(v1::HOLD_OUTCOME_OVERLOAD);
   for (const auto& ends : {slow, overload}) {
-    // Rises no further: one slot is less than four fifths of two.
+    // The limit rises no further: one slot is less than four fifths of two.
     for (int i = 0; i < 20; ++i) hold({});
     EXPECT_EQ(limit_now(), 2u);
     for (int i = 0; i < 20; ++i) hold(ends);

@@ -24,7 +24,7 @@ using test::Health;
 using test::kNotServing;
 using test::kServing;
 
-// 10 a minute per user, the first opens the window.
+// 10 a minute for each user. The first check opens the window.
 std::shared_ptr<const RuleIndex> Rules() {
   Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};
   rule.limits.limits = {FixedWindow{.limit = 10, .window = seconds(60)}};
@@ -189,7 +189,7 @@ TEST_F(RateLimiterTest, Health_WhileServing_IsServing) {
   EXPECT_EQ("", Health(channel_, "no.such.Service"));
 }
 
-// Calls at once, all of which must be answered.
+// Sends all calls at once. Each of them must be answered.
 void RateLimiterTest::CheckAtOnce(std::size_t count) {
   store_.Hold();
   grpc::CompletionQueue queue;
@@ -214,7 +214,7 @@ void RateLimiterTest::CheckAtOnce(std::size_t count) {
   }
 }
 
-// The second burst uses handlers that have served the first.
+// The second burst uses the handlers that have served the first one.
 TEST_F(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_Repeatedly) {
   CheckAtOnce(1'000);
   CheckAtOnce(1'000);

@@ -1,4 +1,4 @@
-// Reflection, as tools use it: whether a client can call a server of which it has no .proto file.
+// Reflection as tools use it: a client can call a server although it has no .proto file of it.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
@@ -149,7 +149,7 @@ TEST_F(ReflectionTest, EarlierVersion_AnswersTheSame) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Requests whose responses are not read fill the flow-control windows, not this server's memory.
+// If responses are not read, they fill the flow-control windows, not this server's memory.
 TEST_F(ReflectionTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
   constexpr int kRequests = 2'000;
   std::thread writer([&] {

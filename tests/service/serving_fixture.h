@@ -1,5 +1,5 @@
-// A server in this process, on a unix socket, with an embedded store and a
-// clock that the test controls; and calls to it.
+// A server in this process, on a unix socket, with an embedded store and a clock that the test
+// controls. And calls to that server.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -111,7 +111,7 @@ inline Reply<std::string> CallRaw(const std::shared_ptr<grpc::Channel>& channel,
   return reply;
 }
 
-// grpc.health.v1.HealthCheckResponse as bytes.
+// HealthCheckResponses of grpc.health.v1 as bytes.
 inline constexpr std::string_view kServing = "\x08\x01";
 inline constexpr std::string_view kNotServing = "\x08\x02";
 
@@ -139,7 +139,7 @@ class ServingTest : public testing::Test {
         rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
   }
 
-  // Releases all checks first, since the server waits for its calls, even if a test has failed.
+  // Releases all checks first, even if a test has failed: the server waits for its calls.
   ~ServingTest() override {
     store_.Release();
     server_.reset();

@@ -57,7 +57,7 @@ class Caller {
   void WritesDone() { stream_->WritesDone(); }
   void Cancel() { context_.TryCancel(); }
 
-  // Reads until `count` results have come. False if the stream ends before.
+  // Reads until `count` results have come. Returns false if the stream ends before.
   bool Read(std::size_t count) {
     while (results_ < count) {
       v1::CheckLimitsResponse frame;
@@ -102,7 +102,7 @@ class StreamTest : public test::ServingTest {
     limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
   }
 
-  // The server still serves, on this connection too.
+  // Expects that the server still serves, on this connection too.
   void ExpectServing() {
     Caller caller(*stub_);
     EXPECT_TRUE(caller.Write(FrameOf(3, 0)));
@@ -170,7 +170,7 @@ TEST_F(StreamTest, BadItem_FailsAlone) {
   EXPECT_EQ(EachOnce(6), caller.answers());
 }
 
-// Earlier checks are answered.
+// The checks before the bad frame are answered.
 TEST_F(StreamTest, BadFrame_EndsTheStream) {
   for (const int count : {0, 1001}) {
     store_.Hold();
@@ -190,7 +190,7 @@ TEST_F(StreamTest, BadFrame_EndsTheStream) {
   ExpectServing();
 }
 
-// A store that does not answer: the server accepts no more than the bound and one frame.
+// The store does not answer. The server accepts no more checks than the bound and one frame.
 TEST_F(StreamTest, OpenChecks_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
@@ -211,7 +211,7 @@ TEST_F(StreamTest, OpenChecks_AreBounded) {
   EXPECT_EQ(EachOnce(kFrame * kFrames), caller.answers());
 }
 
-// The same for few large checks.
+// As above, with few large checks.
 TEST_F(StreamTest, BytesOfOpenChecks_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');
@@ -231,8 +231,8 @@ TEST_F(StreamTest, BytesOfOpenChecks_AreBounded) {
   EXPECT_EQ(EachOnce(kFrames), caller.answers());
 }
 
-// The server soon stops reading from a caller that does not read, and serves it again when it
-// reads.
+// If a caller does not read, the server soon stops reading from it. When the caller reads, the
+// server serves it again.
 TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
   constexpr int kFrames = 400;
   Caller caller(*stub_);
@@ -249,8 +249,8 @@ TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
     std::this_thread::sleep_for(milliseconds(300));
     return std::exchange(before, written) == written;
   }));
-  // In addition to the bound, gRPC and the kernel buffer some.
-  EXPECT_LT(written, kFrames / 2) << "the server reads on";
+  // Beyond the bound, gRPC and the kernel buffer some frames.
+  EXPECT_LT(written, kFrames / 2) << "the server has not stopped reading";
   ExpectServing();
   const auto status = caller.ReadToTheEnd();
   writer.join();
@@ -292,7 +292,7 @@ TEST_F(StreamTest, DeadlineOfTheStream_EndsIt) {
   ExpectServing();
 }
 
-// Accepted checks are answered; the status says that the others were not decided.
+// Accepted checks are answered. The status tells that the others were not decided.
 TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   store_.Hold();
   Caller caller(*stub_);
@@ -312,7 +312,7 @@ TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   EXPECT_EQ(EachOnce(1), idle.answers());
   const SteadyTime begin = SteadyNow();
   stopper.join();
-  EXPECT_LT(SteadyNow() - begin, seconds(10)) << "streams need not be waited for";
+  EXPECT_LT(SteadyNow() - begin, seconds(10)) << "the server need not wait for these streams";
 }
 
 TEST_F(StreamTest, ServerStops_CallerDoesNotRead_EndsWithTheDrain) {

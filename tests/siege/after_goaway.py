@@ -1,4 +1,4 @@
-"""Rules of HTTP/2: after the caller's GOAWAY, a PING is answered or the connection is closed;
+"""Two rules of HTTP/2: after the caller's GOAWAY, the server answers a PING or closes the connection; and
 PRIORITY on stream 0 ends the connection.
 """
 

@@ -57,7 +57,7 @@ def reset(stream):
 
 
 def send(connection, data):
-    """Returns False once the server has closed the connection, or accepts no more bytes."""
+    """Returns False if the server has closed the connection, or accepts no more bytes."""
     try:
         connection.sendall(data)
         return True
@@ -66,7 +66,7 @@ def send(connection, data):
 
 
 def receive_until_end(connection):
-    """Everything that the server sends until it closes the connection; None if it does not."""
+    """All that the server sends until it closes the connection; None if it does not close it."""
     received = b""
     try:
         while piece := connection.recv(65536):
@@ -125,7 +125,7 @@ class Attacker:
         return self.connect(self.grpc, http2.PREFACE + first + frames, **options)
 
     def many(self, count, connect):
-        """`count` connections made by `connect`, without those that the server refuses."""
+        """Makes `count` connections with `connect`. Returns those that the server does not refuse."""
         connections = []
         for _ in range(count):
             if self.stopped.is_set():
@@ -135,7 +135,7 @@ class Attacker:
         return connections
 
     def head(self, method=b"CheckLimit", *fields):
-        """The header block of a call with the attacker's token, which opens no other domain."""
+        """The header block of a call with the attacker's token, which is valid for no other domain."""
         return (http2.request_headers(LIMITER + method)
                 + literal(b"authorization", b"Bearer " + self.token.encode()) + b"".join(fields))
 

@@ -1,5 +1,5 @@
-"""Batches of 26 KB whose answers have 600 KB, while the window of flow control is closed or nothing
-is read: the answers cannot be sent.
+"""Batches of 26 KB whose answers have 600 KB. The attacker closes the window of flow control or reads
+nothing, so the answers cannot be sent.
 """
 
 from attacker import message, send, settings

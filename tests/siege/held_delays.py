@@ -1,4 +1,4 @@
-"""Through the shipped nginx.conf: requests that wait for their turn hold all connections to Sluice.
+"""Through the shipped nginx.conf: requests that must wait hold all connections to Sluice.
 Others then get no answer, and nginx lets logins pass although their limit is exhausted.
 """
 
@@ -20,7 +20,7 @@ def attack(attacker):
         held = attacker.many(HELD, lambda: attacker.connect(nginx, request(b"/export")))
         passed = [attacker.ask_http(request(b"/login"), nginx) for _ in range(TRIES)].count(200)
         if passed:
-            faults += [f"{passed} of {TRIES} logins pass that are exhausted"]
+            faults += [f"{passed} of {TRIES} logins pass although their limit is exhausted"]
         if attacker.over():
             return faults
         for connection in held:

@@ -19,7 +19,7 @@ PROBES = 0.25  # seconds between them
 
 
 class Callers:
-    """Honest callers: `sluice bench` over gRPC, and some over HTTP. Half of these requests have a
+    """Honest callers: `sluice bench` over gRPC, and some callers over HTTP. Half of the HTTP requests have a
     connection of their own.
     """
 
@@ -50,7 +50,7 @@ class Callers:
 
 
 def call_http(server, seconds, sender):
-    """Sends the sorted times of the requests that were answered."""
+    """Sends to the parent process the sorted times of the requests that were answered."""
     with concurrent.futures.ThreadPoolExecutor(HTTP_CALLERS) as callers:
         times = callers.map(lambda _: call_http_once_in_a_while(server, seconds),
                             range(HTTP_CALLERS))

@@ -5,7 +5,7 @@ import socketserver
 
 
 def serve_with(answer):
-    """A function for Server's `redis`: answer(words) is the reply to a command; None: the usual one."""
+    """A function for Server's `redis`: answer(words) is the reply to a command. None: the usual reply."""
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):
             with contextlib.suppress(OSError, ValueError):

@@ -1,5 +1,5 @@
-"""gRPC and HTTP of a server with 1,024 files: more connections from one address than it has places,
-idle or with a request that is never complete.
+"""gRPC and HTTP connections to a server with 1,024 files: one address opens more than it has places for.
+They are idle, or their request is never complete.
 """
 
 import http2

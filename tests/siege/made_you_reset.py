@@ -1,5 +1,5 @@
 """MadeYouReset (CVE-2025-8671): after each call comes a protocol error for which the server must
-reset the stream, so the server cancels what the peer has begun.
+reset the stream. So the server itself cancels the calls that the peer has begun.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""HTTP/1.1 that is too large, ambiguous or malformed, and requests of other sites' pages, which a
+"""HTTP/1.1 that is too large, ambiguous or malformed. And requests of other sites' pages, which a
 browser on an operator's machine can be made to send.
 """
 

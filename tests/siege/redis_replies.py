@@ -1,4 +1,4 @@
-"""A Redis that answers each check with a list of 134,217,727 elements, and sends some of them."""
+"""A Redis that answers each check with a list of 134,217,727 elements, and sends only some of them."""
 
 from hostile_redis import serve_with
 
@@ -9,4 +9,4 @@ SERVER = {"redis": serve_with(lambda words: REPLY if words[0] == b"EVALSHA" else
 def attack(attacker):
     attacker.over(None)
     if not attacker.server.metric('sluice_redis_errors_total{kind="protocol"}'):
-        return ["such a reply is not an error"]
+        return ["the server does not treat such a reply as an error"]

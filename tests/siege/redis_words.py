@@ -1,4 +1,4 @@
-"""A Redis whose errors quote the password that they refuse, and write to the operator's terminal."""
+"""A Redis whose errors quote the refused password, and contain escape sequences for a terminal."""
 
 from hostile_redis import serve_with
 

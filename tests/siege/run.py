@@ -4,14 +4,14 @@
 Usage: run.py BIN [ATTACK...] [--seconds S] [--from-many] [--together] [--settle S] [--redis] [--tries N]
               [--slower TIMES]
 BIN is the folder with sluiced and sluice. Without names, all attacks run, each against a server of
-its own. Prints a table; the exit status is 1 if any attack has succeeded, that is, unless all this
-holds while it runs:
+its own. Prints a table. The exit status is 1 if an attack succeeds. An attack fails if all of this
+is true while it runs:
 
   - honest callers with a token get 99 % of their answers over gRPC and over HTTP, their p99 at most
-    --slower times (5) as long as beside a process that only spins
+    --slower times (5) as long as while a process only spins
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
-  - the server treats the attacker as it should: each attack says how
+  - the server treats the attacker as it should: each attack defines how
 
 Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
 They also have a token, but for another domain. --together runs at once all attacks on the same kind
@@ -40,9 +40,9 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds; a shorter p99 beside a spinning process counts as this
+LEAST_P99 = 2  # milliseconds; a shorter p99 while a process spins counts as this
 HEAD_START = 10  # seconds at most until an attack has begun
-PATIENCE = 60  # seconds for an attack to end after its time
+PATIENCE = 60  # seconds for an attack to end when its time is over
 
 
 def main():
@@ -94,7 +94,7 @@ def spin():
 
 
 def beside_a_spinner(tls, options):
-    """What honest callers get during the attack."""
+    """What honest callers get while a process only spins."""
     with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
         run_beside(stack, spin)
         result = Callers(server, options.seconds).result()
@@ -105,7 +105,7 @@ def beside_a_spinner(tls, options):
 def besiege(attacks, kind, usual, options):
     """Whether any of the attacks succeeds."""
     with Server(options.bin, **kind) as server, contextlib.ExitStack() as stack:
-        Callers(server, 0.3).result()  # it has allocated the memory for them
+        Callers(server, 0.3).result()  # so that the server has allocated the memory for them
         server.forget_peak()
         before = server.memory()
         probes, running = Probes(server), [Running(stack, it, server, options) for it in attacks]

@@ -59,7 +59,7 @@ class Server:
     """A sluiced and the processes that it needs. An attack may choose:
 
     callers    more entries of its setting `callers`
-    redis      a function that serves a listener as a hostile Redis; True: a real Redis
+    redis      a function that serves a listener as a hostile Redis. True: a real Redis
     tls, client_ca   whether it uses TLS, and whether every caller then needs a certificate
     nginx      whether docker/nginx/nginx.conf runs as well, as `self.nginx`
     files      the number of files that it may have open
@@ -113,7 +113,7 @@ class Server:
                 f"listen: 'unix:{self.folder}/admin.sock'}}\n")
 
     def start_redis(self, redis):
-        """Its flags for sluiced."""
+        """Starts the Redis that the attack chooses. Returns sluiced's flags for it."""
         if redis is True:
             return ["--redis", self.stack.enter_context(Redis(self.folder)).url]
         if redis is None:
@@ -153,7 +153,7 @@ class Server:
                        self.folder / "nginx.conf", "-e", "stderr"], stderr=subprocess.DEVNULL)
         give_way(nginx.pid)
         self.stack.callback(nginx.wait)
-        self.stack.callback(nginx.terminate)  # it ends its workers
+        self.stack.callback(nginx.terminate)  # when nginx ends, its workers end, too
         host, port = self.nginx.split(":")
         while True:
             with contextlib.suppress(ConnectionRefusedError):
@@ -197,7 +197,7 @@ class Server:
 
 
 def give_way(pid):
-    """Lets the session of this process run only when other sessions are idle. Linux schedules
+    """Lets the session of this process run only while other sessions are idle. Linux schedules
     sessions like processes (sched_autogroup), so nice(2) alone has an effect only within a session.
     """
     with contextlib.suppress(OSError):
@@ -206,7 +206,7 @@ def give_way(pid):
 
 
 def run_beside(stack, function, *arguments):
-    """Runs it in a process of the lowest priority, as on a machine of its own. Returns the process."""
+    """Runs the function in a process of the lowest priority, as if on another machine. Returns the process."""
     def run():
         os.setsid()
         give_way("self")
@@ -228,7 +228,7 @@ def connection_to(server, timeout=TIMEOUT):
 
 
 def ask(server, path, token=None, body=None, connection=None):
-    """Status and text over HTTP, by default on a new connection."""
+    """Asks over HTTP, by default on a new connection. Returns the status and the text."""
     own = connection or connection_to(server)
     try:
         own.request("POST" if body else "GET", path, body,

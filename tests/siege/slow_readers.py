@@ -1,4 +1,4 @@
-"""Over HTTP: 1,024 connections from one address, none of which reads its answers, 60 KB each."""
+"""Over HTTP: 1,024 connections from one address. None reads its answers, which have 60 KB each."""
 
 import json
 

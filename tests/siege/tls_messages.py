@@ -23,7 +23,7 @@ AT_ONCE = 3  # seconds
 
 
 class Client:
-    """A connection after its handshake, with records of its own (RFC 8446)."""
+    """A connection after its handshake. The client makes its records itself (RFC 8446)."""
 
     def __init__(self, attacker):
         self.socket = attacker.connect(attacker.http, patience=AT_ONCE)

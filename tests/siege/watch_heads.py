@@ -1,5 +1,5 @@
 """Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KiB that
-come from one entry of HPACK's dynamic table. The 2.2 MB sent would take every place for calls, and
+come from one entry of HPACK's dynamic table. These 2.2 MB would take every place for calls, and
 1.7 GB of memory.
 """
 

@@ -88,7 +88,7 @@ void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) 
   }
 }
 
-// If a slot has another owner twice, a later check may be decided first.
+// If slots got a new owner twice, a later check may be decided before an earlier one.
 void Answers::JudgeOrder() {
   const Deployment& redis = context_.fleet.redis();
   if (out_of_order_.empty() || !trusts_clock_ || redis.moved_slots() + redis.failovers() >= 2)
@@ -96,7 +96,7 @@ void Answers::JudgeOrder() {
   Break(fmt::format("{} was decided out of order", out_of_order_));
 }
 
-// DEADLINE_EXCEEDED, or UNAVAILABLE if a rule requires that.
+// The permitted errors: DEADLINE_EXCEEDED, and UNAVAILABLE if a rule requires it.
 void Answers::JudgeError(const Call& call, const Question& question, int status) {
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
@@ -110,8 +110,8 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   Break(fmt::format("{} was answered with status {}", question.subject.endpoint, status));
 }
 
-// An answer takes `redis.timeout`, once more if the loop was late, plus the time for which its
-// network and its server were stalled.
+// An answer takes at most `redis.timeout`, twice that if the loop was late, plus the time for which
+// its network and its server were stalled.
 void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const Fleet& fleet = context_.fleet;
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
@@ -146,19 +146,20 @@ void Answers::Deny(const Question& question) {
   }
 }
 
-// The store may still have admitted a leased check, or a part of it, which is then settled with 0.
+// Whatever the caller was told, the store may have admitted the check or a part of it. If the check
+// takes a lease, that lease is then settled with 0.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
-// If the rules have changed in between, it is unknown what was charged.
+// If the rules changed while the call was under way, it is unknown what was charged.
 void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_grant = response.source() == v1::SOURCE_GRANT;
   if (by_grant) JudgeGrant(question);
   const bool by_store = by_grant || response.source() == v1::SOURCE_STORE;
-  const bool is_used = by_store && !question.request.has_lease_ttl();  // a lease may give back
+  const bool is_used = by_store && !question.request.has_lease_ttl();  // a lease may return units
   const Uses::Interval meanwhile{.begin = WorldClock::TimeAt(call.sent),
                                  .end = WorldClock::TimeAt(context_.world.now())};
   Report& report = context_.report;
@@ -193,7 +194,7 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
   if (response.has_lease()) leases_.OnTaken(std::move(lease));
 }
 
-// Only if all limits are prefetched.
+// A grant may decide only if all limits are prefetched.
 void Answers::JudgeGrant(const Question& question) {
   const bool may = Rules::MayPrefetch(question.subject.endpoint);
   if (may && !question.request.has_lease_ttl()) return;
@@ -201,7 +202,7 @@ void Answers::JudgeGrant(const Question& question) {
 }
 
 // What a limit in an answer may have charged, under any version of the rules that the server has
-// had in between.
+// had since the call was sent.
 std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
                                               const v1::LimitStatus& status) const {
   std::vector<Charged> possible;
@@ -225,7 +226,7 @@ void Answers::JudgeBounds(const Call& call, const Question& question,
   Break(fmt::format("{}: an answer shows a limit of {}", question.subject.endpoint, limit));
 }
 
-// How long the server remembered them at most.
+// The longest time for which the server may have remembered denials of the rule.
 Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
   Duration age{};
   for (const int version : context_.fleet.VersionsSince(call.server, call.sent)) {
@@ -236,8 +237,8 @@ Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
   return age;
 }
 
-// What a server remembers is true unless another server gave units back, or it has settled a lease
-// itself and has not read the reply yet.
+// What a server remembers is true, with two exceptions: another server gave units back, or the
+// server itself settled a lease and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
@@ -248,7 +249,7 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
       .begin = period.begin - context_.fleet.network_time() - context_.fleet.stalls(),
       .end = period.end};
   const Model& model = context_.model;
-  const bool crashed = context_.fleet.CrashesOf(call.server) > 0;  // it may be another process
+  const bool crashed = context_.fleet.CrashesOf(call.server) > 0;  // another process may answer
   const int server = crashed ? Model::kEnded : static_cast<int>(call.server);
   const std::vector<Charged> possible = PossiblyCharged(call, question, status);
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
@@ -279,7 +280,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   if (!seen) return;
   const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
   for (const Limit& limit : limits) {
-    // In an outage, its state is deliberately the coldest.
+    // In an outage, its state is deliberately as cold as possible.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
     if (AdaptationOf(limit) != nullptr) continue;  // the model does not record changes of slots
     std::int64_t least = kMaxProduct;
@@ -288,7 +289,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
       for (const Limit& seen_under : limits) {
         CounterState read = state;
         Advance(seen_under, read, seen->at);
-        ForgetGrants(read);  // servers do not remember what is out
+        ForgetGrants(read);  // servers do not remember which units are out
         least = std::min(least, FreeIn(limit, read, seen->at));
         most = std::max(most, FreeIn(limit, read, seen->at));
       }
@@ -300,8 +301,9 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, checks of one counter may need one call after the other if only some take leases.
-// Other checks wait behind them. If Redis' clock jumps back, a grace period may seem to come again.
+// In a cluster, if only some checks of a counter take leases, they may need several calls, one
+// after the other. Other checks wait behind them. If Redis' clock jumps back, a grace period may
+// seem to begin again.
 bool Answers::ExpectsHealth(const Call& call) const {
   const Duration wait = 2 * kRedisTimeout + context_.fleet.network_time();
   const bool waits_long =

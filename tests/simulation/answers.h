@@ -58,7 +58,7 @@ class Answers {
     Uses& uses;
     Report& report;
   };
-  // All of these must outlive this object.
+  // All members of `context` must outlive this object.
   explicit Answers(const Context& context)
       : context_(context),
         leases_({.world = context.world,
@@ -69,7 +69,7 @@ class Answers {
   void OnSent(const Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
-  // Checks that the states that servers remember are states that the counters had.
+  // Checks that the states that servers remember are states that the counters had at that time.
   void JudgeLearned();
 
   // At the end.

@@ -76,8 +76,8 @@ void Deployment::Disturb() {
   if (shards_.front().standby != nullptr) FailOver(world_.Below(shards_.size()));
 }
 
-// If an operator requests the failover, the standby has all of the master's data. If the master is
-// lost, unreplicated data is lost with it. A master that hangs cannot hand over.
+// If an operator requests the failover, the standby has all of the master's data. If the master
+// dies, the data that was not replicated is lost. A master that hangs cannot hand over.
 void Deployment::FailOver(std::size_t index) {
   Shard& shard = shards_[index];
   const bool moves = slots_ && slots_->moves(index);

@@ -31,12 +31,12 @@ class Deployment {
 
   const RedisUrl& url() const { return url_; }
 
-  // As Connector.
+  // See Connector.
   std::shared_ptr<Link> Connect(const Address& address, const LinkOptions& options);
 
   RedisServer& AnyServer() { return *servers_[world_.Below(servers_.size())]; }
 
-  // Starts a fault of Sentinel or Cluster, which ends by itself.
+  // Starts a fault of Sentinel or the cluster, which ends by itself.
   void Disturb();
   // Starts to move a slot to another server, if this is a cluster.
   void MoveSlot() {

@@ -45,7 +45,7 @@ std::unique_ptr<SluiceServer> Fleet::MakeServer(std::size_t server) {
           .planted = planted_});
 }
 
-// It sends nothing after that, and another process starts at once.
+// The process sends nothing more, and another one starts at once.
 void Fleet::Crash(std::size_t server) {
   for (const auto& link : redis_links_) {
     if (link->options().from == static_cast<int>(server)) link->Cut();
@@ -64,7 +64,7 @@ std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
   return link;
 }
 
-// A late server may go back to an older version than it has.
+// If a server is late to reload, it may even go back to an older version.
 void Fleet::Reload() {
   const int version = rules_.versions() - 1;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -85,7 +85,7 @@ std::vector<int> Fleet::VersionsSince(std::int64_t server, SteadyTime since) con
   return versions;
 }
 
-// What the server holds goes back first, if there is time.
+// If there is time, the server first returns the grants that it holds.
 void Fleet::DrainAndCrash(std::size_t server) {
   servers_[server]->Drain();
   world_.After(world_.Between(Duration(0), milliseconds(5)), [this, server] { Crash(server); });

@@ -59,7 +59,7 @@ class Fleet {
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
   // Whether a healthy Redis may seem too slow, because its bytes arrive one by one.
   bool is_slow() const { return links_.splits; }
-  // How often a server crashed.
+  // How often the server crashed.
   std::int64_t CrashesOf(std::int64_t server) const {
     return crashes_[static_cast<std::size_t>(server)];
   }
@@ -70,7 +70,7 @@ class Fleet {
   // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one, or
   // crashed.
   bool IsInDoubt() const;
-  // See SluiceServer, over all servers.
+  // See SluiceServer. The sum over all servers.
   std::int64_t unknown_units() const {
     return std::accumulate(servers_.begin(), servers_.end(), std::int64_t{0},
                            [](auto sum, const auto& it) { return sum + it->unknown_units(); });

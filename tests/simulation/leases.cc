@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongestHold(200);  // of slots alone
+constexpr milliseconds kLongestHold(200);  // of leases that hold only slots
 constexpr milliseconds kRetryPause(100);   // after a failure
 
 }  // namespace
@@ -51,7 +51,7 @@ void Leases::GiveBackSlots(Lease& lease) {
   }
 }
 
-// Unless it is renewed before that.
+// The slots end, unless the lease is renewed before that.
 void Leases::EndSlots(Lease& lease) {
   context_.world.At(lease.ends, [this, &lease, ends = lease.ends] {
     if (ends == lease.ends) GiveBackSlots(lease);
@@ -71,7 +71,7 @@ void Leases::Release(Lease& lease) {
       .Call("ReleaseLease", request.SerializeAsString(), Duration(0), on_outcome);
 }
 
-// One in six callers crashes.
+// One in six callers crashes and never settles.
 void Leases::PlanUnits(Lease& lease) {
   World& world = context_.world;
   const Duration ttl = lease.taken.ttl;
@@ -157,7 +157,7 @@ void Leases::Settle(Lease& lease, Attempt drawn) {
        });
 }
 
-// Three in four callers repeat what has failed.
+// Three in four callers repeat a settlement that failed.
 void Leases::OnSettled(Lease& lease, Attempt& attempt, const Caller::Outcome& outcome) {
   World& world = context_.world;
   attempt.crashes = context_.fleet.CrashesOf(attempt.server);
@@ -267,7 +267,7 @@ bool Leases::Lease::IsInStore() const {
                      [](const LeasedLimit& limit) { return limit.in_store; });
 }
 
-// Whether it, or another settlement before it, is certain to have had its effect.
+// Whether this settlement, or one before it, certainly had its effect.
 bool Leases::IsApplied(const Attempt& attempt) const {
   const Fleet& fleet = context_.fleet;
   if (!Remembers()) return false;
@@ -275,9 +275,10 @@ bool Leases::IsApplied(const Attempt& attempt) const {
          (attempt.fate == Fate::kQueued && attempt.crashes == fleet.CrashesOf(attempt.server));
 }
 
-// How settling changed what a counter holds. Units of fallback count toward the maximum that it may
-// hold, not toward the minimum. But if some have left a bucket before it was charged, they are
-// given back as if they had been charged. If it is unknown whether they were charged, they stay.
+// How settling changed what a counter holds. Units that fallback admitted count toward the maximum
+// that it may hold, not toward the minimum. But if some units left a bucket before it was charged,
+// they are given back as if they had been charged. If it is unknown whether the units were charged,
+// they may stay.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};

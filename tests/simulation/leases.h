@@ -50,7 +50,7 @@ class Leases {
     Ledger& ledger;
     Report& report;
   };
-  // All of these must outlive this object.
+  // All members of `context` must outlive this object.
   explicit Leases(const Context& context) : context_(context) {}
 
   // A caller got a lease, and now uses it.
@@ -65,7 +65,7 @@ class Leases {
   // A message that settles or releases a lease.
   struct Attempt {
     std::int64_t server = 0;
-    std::optional<std::int64_t> cost;  // used; none: as taken
+    std::optional<std::int64_t> cost;  // used; empty: as taken
     std::optional<std::int64_t> tokens;
     bool releases = false;
     Fate fate = Fate::kUnknown;
@@ -89,7 +89,7 @@ class Leases {
     std::vector<std::unique_ptr<Attempt>> attempts;
     std::vector<std::int64_t> returned;  // by limit: units that attempts may have given back
 
-    bool IsInStore() const;  // not one that its server granted while the store was away
+    bool IsInStore() const;  // whether the store decided it, not fallback
   };
 
   struct Range {

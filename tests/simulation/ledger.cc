@@ -31,7 +31,7 @@ std::int64_t UsedIn(const Deployment& redis, const std::string& name, Time now) 
   return used;
 }
 
-// Units of grants that were not returned, used or not.
+// Units of grants that were not returned: used units and unused ones.
 std::int64_t UnreturnedIn(const Deployment& redis, const std::string& name) {
   std::int64_t units = 0;
   redis.ForEachMaster([&](const Counters& counters) {
@@ -53,7 +53,7 @@ std::map<LeaseId, Holder> LeasesIn(const Counters& counters, const std::string& 
   return leases;
 }
 
-// The slots of leases that are not in `b`, or end earlier there: a renewal was lost.
+// The slots of leases that are not in `b`, or that end earlier there because a renewal was lost.
 std::int64_t OnlyIn(const std::map<LeaseId, Holder>& a, const std::map<LeaseId, Holder>& b) {
   std::int64_t slots = 0;
   for (const auto& [id, holder] : a) {

@@ -1,7 +1,7 @@
 // Records the answers that callers got for every counter, and checks the promises: the store never
 // admits more than the limit, counts every admitted unit once, counts no denied check, applies the
-// settlement of a lease once, and no slot is held without a holder. Data that a lost master had not
-// replicated is excepted.
+// settlement of a lease once, and no slot is held without a holder. Exception: data that a master
+// had not replicated before it was lost.
 //
 // One thread.
 #pragma once
@@ -22,7 +22,7 @@ class Ledger {
   void Allow(const std::string& counter, const Limit& limit);
 
   void Admit(const std::string& counter, std::int64_t cost, bool by_store);
-  // Records a denial: no unit may stay charged.
+  // Records a denial: none of its units may stay charged.
   void Deny(const std::string& counter, std::int64_t cost) { accounts_[counter].denied += cost; }
   // Records that the caller does not know the outcome.
   void Doubt(const std::string& counter, std::int64_t cost) { accounts_[counter].unknown += cost; }
@@ -37,11 +37,11 @@ class Ledger {
   void Hold(const std::string& counter, std::int64_t slots);
   void GiveBack(const std::string& counter, std::int64_t slots);
 
-  // The answer was in flight when its connection was cut. No server can know whether it arrived, so
-  // a lease in it is valid until its ttl has passed.
+  // The connection was cut while the answer was in flight. No server can know whether it arrived,
+  // so a lease in it is valid until its ttl has passed.
   void Lose(const std::string& counter, std::int64_t cost) { accounts_[counter].lost += cost; }
 
-  // A settlement is sent, so units may be given back from now on, and admitted again.
+  // A settlement is sent: from now on, units may be given back and admitted again.
   void Return(const std::string& counter, std::int64_t units) {
     accounts_[counter].returned += units;
   }
@@ -56,12 +56,13 @@ class Ledger {
   // A standby was promoted with its copy of its master's counters.
   void TakeOver(const Script::Counters& master, const Script::Counters& standby);
 
-  // The counter was reset: servers forget what they have admitted themselves, too.
+  // The counter was reset. Servers also forget what they have admitted by fallback.
   void Reset(const std::string& counter) { ++accounts_[counter].resets; }
 
   // At the end.
   struct Circumstances {
-    bool local;            // servers decided locally, each with its share of one further limit
+    // Servers decided locally, each with its share: together they may admit the limit once more.
+    bool local;
     bool in_doubt;         // it is unknown whether some calls or undos ran
     std::int64_t crashes;  // of servers
     // Units that servers admitted for checks which were in flight when an outage began.

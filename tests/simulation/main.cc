@@ -1,5 +1,5 @@
-// Runs schedules of the simulation. Prints the seed of each that breaks a promise; the seed replays
-// it.
+// Runs schedules of the simulation. Prints the seed of each schedule that breaks a promise; with
+// that seed, the schedule can be run again.
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   spdlog::set_level(spdlog::level::off);
-  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // it would take time for each server
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // huge pages would cost time for each server
   const auto planted = static_cast<Planted>(fault);
   sluice::simulation::Report sum;
   std::uint64_t broken = 0;

@@ -1,5 +1,5 @@
 // The correct counters of a schedule: each counts one thing, nothing else changes it, and it never
-// expires. Keeps all their states, to check what servers remember.
+// expires. Keeps all states of each counter, to check what servers remember.
 //
 // One thread.
 #pragma once
@@ -23,12 +23,13 @@ struct TrueCounter {
   std::string key;  // in Redis
   Limit limit;
   CounterState state;
-  Time matters_until;        // until then a check depends on it
+  Time matters_until;        // until then, checks depend on it
   std::int64_t charged = 0;  // units, less those undone
   // By settling leases of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;
-  // Units of grants: all; and those that have ended and were not returned, used or not.
+  // Units of all grants; and units, used or not, of the grants that have ended and were not
+  // returned.
   std::int64_t granted = 0;
   std::int64_t ended = 0;
 
@@ -94,7 +95,7 @@ class Model {
   bool Settled(const std::string& counter, int server, const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time.
-  // Before the first change, that of a new counter of `limit`.
+  // Before the first change: the state of a new counter of `limit`.
   std::vector<CounterState> StatesAt(const std::string& counter, const Limit& limit, Time at) const;
 
  private:
@@ -106,7 +107,7 @@ class Model {
 // How many units are left.
 std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
 
-// Nothing is out any more, nor given back.
+// Forgets which units are out, and which were given back.
 void ForgetGrants(CounterState& state);
 
 // A copy that shares nothing with `state`. `leases` includes all leases that hold its slots.

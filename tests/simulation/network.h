@@ -70,8 +70,8 @@ class Link : public std::enable_shared_from_this<Link> {
   SteadyTime at_wire_{};
 };
 
-// The peers of a loop's connections. Returns null if the attempt gets no answer until it times out,
-// and a link without a remote end if it is refused.
+// Connects a loop to a peer. Returns null if the attempt gets no answer until it times out, and a
+// link without a remote end if the attempt is refused.
 using Connector = std::function<std::shared_ptr<Link>(const Address&)>;
 
 class SimulatedLoop final : public net::Loop {
@@ -85,7 +85,7 @@ class SimulatedLoop final : public net::Loop {
   // Queues bytes, or an event of a connection, for the next iteration.
   void Deliver(Task task);
 
-  // Now, in a separate iteration.
+  // Runs `task` now, in a separate iteration.
   void Run(const Task& task);
 
   void Post(Task task) override { Deliver(std::move(task)); }
@@ -115,7 +115,7 @@ class Wire final : public net::Transport {
   Wire(SimulatedLoop& loop, std::shared_ptr<Link> link, net::FlushStage stage);
   ~Wire() override { Close(); }
 
-  // From the link; received in an iteration of the loop.
+  // Bytes from the link. The protocol receives them in an iteration of the loop.
   void Receive(std::string_view bytes);
   void OnClosed(net::Protocol::Closure closure);
 

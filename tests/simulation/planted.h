@@ -8,28 +8,28 @@ enum class Planted {
   kRepliesSwapped,    // Redis sends the replies to two calls in the wrong order
   kGrantsUncounted,   // Redis forgets the grants of some calls
   kCallsRunTwice,     // Redis runs some calls twice
-  kStatesMisread,     // when its limit changes, a counter starts again
+  kStatesMisread,     // if the limit of a counter changes, the counter starts again
   kKeysExpireEarly,   // a key expires after its last change, even if later checks need it
   kCountersByPlace,   // counters are named by the positions of their limits
   kUndoneLearned,     // denials are remembered although their cause was undone
-  kGracePeriodsLate,  // they start too late: at the first decision after an outage
+  kGracePeriodsLate,  // start too late: at the first decision after an outage
   kSettledTwice,      // Redis forgets that a lease was settled
   kSettledByRefund,   // a settled lease gives back what its counters have refilled since
   kRecordsLeft,       // records of leases do not move with their slot
   kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
   kBoundsKept,        // a limit that follows the load keeps its bounds when the rules change
-  kExpiryUnlearned,   // it does not learn from slots that expire
+  kExpiryUnlearned,   // a limit that follows the load does not learn from slots that expire
   // Of prefetched units:
   kPocketsRefilled,      // a bucket refills while servers hold units
-  kPocketsUnseen,        // the same, by checks that concern no grants, as of rules without prefetch
-  kLateReturnsTaken,     // a return whose grant has ended is taken for another's
+  kPocketsUnseen,        // the same, but only by checks of rules without prefetch
+  kLateReturnsTaken,     // a return whose grant has ended is taken for the return of another grant
   kReturnsCountedTwice,  // each return gives back twice
   kGrantsOnWrongClock,   // a grant's life is counted by a clock that stands still in a stall
   kGrantsLeft,           // units that are out do not move with their slot
   kDenialsOutliveReturns,  // one server remembers denials as if no other could return units
 };
 
-// Whether only busy schedules can show it.
+// Whether only busy schedules can show the fault.
 inline bool IsOfGrants(Planted planted) { return planted >= Planted::kPocketsRefilled; }
 
 }  // namespace sluice::simulation

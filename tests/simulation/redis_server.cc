@@ -66,8 +66,8 @@ void RedisServer::Enqueue(RespSession& session, test::RedisCommand words) {
   RunNext();
 }
 
-// Runs one command at a time, each of which takes a while. A command is also run if its connection
-// was cut after it was sent.
+// Runs one command at a time. Each takes a while. A command also runs if its connection was cut
+// after it was sent.
 void RedisServer::RunNext() {
   if (busy_ || hangs_ || commands_.empty()) return;
   busy_ = true;
@@ -140,7 +140,7 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
                                   .may_read = may_read,
                                   .planted = planted_},
                                  counters);
-  // The script replies in either way if it has no message.
+  // Without error messages, the script returns the blob alone.
   return reply.size() == 1 ? test::Bulk(reply.front()) : Array(reply);
 }
 

@@ -35,7 +35,7 @@ class RedisServer {
       std::function<void(const Script::Counters& before, const Script::Counters& after)>;
   void NotifyOfResets(OnReset on_reset) { on_reset_ = std::move(on_reset); }
 
-  // Accepts a new connection; a Connector.
+  // Accepts a new connection. See Connector.
   std::shared_ptr<Link> Accept(const LinkOptions& options);
 
   // Runs nothing until Resume; commands wait.
@@ -50,7 +50,7 @@ class RedisServer {
   // Neither accepts nor refuses connections.
   void Vanish(bool vanished) { vanished_ = vanished; }
   void FlushScripts() { has_script_ = false; }
-  // Answers scripts with `error` instead of running them. Empty: runs them again.
+  // Answers scripts with `error` instead of running them. If it is empty, runs them again.
   void FailScripts(std::string error) { error_ = std::move(error); }
   // Calls of scripts, run or not.
   std::int64_t calls() const { return calls_; }

@@ -1,4 +1,4 @@
-// A client's connection to a simulated server with Redis' protocol.
+// A connection from a client to a simulated server, in Redis' protocol.
 //
 // One thread.
 #pragma once
@@ -19,7 +19,8 @@ class RespSession final : public Remote, public std::enable_shared_from_this<Res
   using List = std::vector<std::shared_ptr<RespSession>>;
   using OnCommand = std::function<void(const std::shared_ptr<RespSession>&, test::RedisCommand)>;
 
-  // Opens a session on `link`. Until its connection ends, it is in `open`, which must outlive it.
+  // Opens a session on `link`. Until its connection ends, the session is in `open`, which must
+  // outlive it.
   static void Open(std::shared_ptr<Link> link, List& open, OnCommand on_command) {
     const auto session = std::make_shared<RespSession>(link, open, std::move(on_command));
     link->Join(open.emplace_back(session).get());

@@ -22,13 +22,13 @@ const char* const kExcepted = kNames[0];        // the user who may have other l
 
 struct Endpoint {
   const char* name;
-  std::vector<std::size_t> rules;  // that it matches
+  std::vector<std::size_t> rules;  // the rules that it matches
 };
 const Endpoint kEndpoints[] = {
     {"window", {0}}, {"bucket", {1}}, {"log", {2}},    {"segments", {3}},    {"queue", {4}},
     {"warm", {5}},   {"slots", {8}},  {"two", {0, 1}}, {"three", {2, 4, 8}},
 };
-// Their rules may be prefetched; in the last one, not both.
+// The rules of these endpoints may be prefetched; of the last one, only one rule.
 const Endpoint kBusyEndpoints[] = {
     {"pool", {kPoolRule}},
     {"quota", {kQuotaRule}},
@@ -173,7 +173,7 @@ Duration Rules::PrefetchOf(int version, std::string_view rule, std::size_t serve
   return version_rules[static_cast<std::size_t>(named)].prefetch[server];
 }
 
-// Of some fleets only some servers prefetch.
+// In some fleets, only some of the servers prefetch.
 void Rules::DrawPrefetch(Shape& shape) {
   const Duration lives[] = {milliseconds(40), milliseconds(80), milliseconds(150)};
   const std::size_t counts[] = {0, 1, 1, kServers, kServers, kServers};
@@ -189,7 +189,8 @@ int Rules::DrawVersion() {
     if (world_.OneIn(2)) Change(shape);
     if (world_.OneIn(4)) DrawPrefetch(shape);
   }
-  // Releases of leases have neither.
+  // A call that releases a lease does not carry the values of its limit (see CounterOf), so slots
+  // have no second limit and are not counted by team.
   version[kSlotsRule].limits = {false};
   version[kSlotsRule].by_team = false;
   versions_.push_back(std::move(version));
@@ -363,14 +364,14 @@ std::string Rules::CounterOf(const Limit& limit, std::string_view key) {
   const auto known = std::find_if(Table().begin(), Table().end(), [&](const Charged& named) {
     return slots ? std::holds_alternative<Concurrency>(named.limit) : named.limit == limit;
   });
-  if (known == Table().end()) return std::string(key);  // of a probe
+  if (known == Table().end()) return std::string(key);  // a counter of a probe
   const char* const own = key.find('~') != key.npos ? " own" : "";
   const char* const name = key.find(kNames[0]) != key.npos ? kNames[0] : kNames[1];
   return fmt::format("{}{} {}", known->counter, own, name);
 }
 
 std::vector<Limit> Rules::AllLimits() {
-  // The limits in releases of leases, and in probes.
+  // The limits in calls that release leases, and in probes.
   std::vector<Limit> limits{Concurrency{}, FixedWindow{.limit = kMaxProduct, .window = seconds(1)}};
   for (const Charged& named : Table()) limits.push_back(named.limit);
   return limits;

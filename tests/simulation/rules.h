@@ -1,9 +1,9 @@
 // The rules of the simulation, in versions. Versions differ in everything that a reload may change:
 // limits, rates, windows, their order, what they count, exceptions. There is a rule for each
-// algorithm, and endpoints that match several. Two rules count tokens, the others the cost. Windows
-// outlast a schedule; only fast buckets refill. Two rules, larger ones, may be prefetched, by all
-// servers or by some; one of them has short windows at times. The number of slots follows the load
-// in some versions.
+// algorithm, and endpoints that match several rules. Two rules count tokens, the others the cost.
+// Windows are longer than a schedule; only fast buckets refill. Two larger rules may be prefetched,
+// by all servers or by some; one of them has short windows in some versions. The number of slots
+// follows the load in some versions.
 //
 // One thread.
 #pragma once
@@ -49,13 +49,13 @@ class Rules {
   Rules(World& world, Planted planted);
 
   Subject DrawSubject() const;
-  // Of the endpoints of rules that may be prefetched.
+  // A check of endpoints whose rules may be prefetched.
   Subject DrawBusySubject() const;
 
   // Adds a version in which some rules are changed. Versions count from 0, which always exists.
   int DrawVersion();
   int versions() const { return static_cast<int>(versions_.size()); }
-  // As `server` has it.
+  // The rules of the version, as `server` has them.
   std::shared_ptr<const RuleIndex> IndexOf(int version, std::size_t server) const;
 
   // The counters that a check charges under a version.
@@ -65,23 +65,23 @@ class Rules {
   // The counter of the limit at `index` of a rule; empty if that version has no such limit.
   std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
                                    const Subject& subject) const;
-  // How long grants of the rule last at most at a server; zero: it takes none.
+  // The longest life of grants of the rule at a server. Zero: the server takes none.
   Duration PrefetchOf(int version, std::string_view rule, std::size_t server) const;
   // All counters that can be charged under a version.
   std::vector<Charged> AllIn(int version) const;
-  // The limits of a counter under all versions. Without those of probes.
+  // The limits of a counter under all versions, without those of probes.
   std::vector<Limit> LimitsOf(const std::string& counter) const;
   OnStoreFailure policy() const { return policy_; }  // of every rule
 
   // Whether the limit of a counter counts tokens instead of the cost.
   static bool CountsTokens(std::string_view counter);
-  // Whether slots may have this limit in force. True for other limits.
+  // For slots: whether the limit in force may be `in_force`. True for other limits.
   static bool IsWithinBounds(const Limit& limit, std::int64_t in_force);
   // Whether every limit of the endpoint may be prefetched.
   static bool MayPrefetch(std::string_view endpoint);
 
-  // The counter that a call to Redis concerns, by its limit, since no two limits with different
-  // counters are equal.
+  // The counter that a call to Redis concerns. The limit identifies it: limits of different
+  // counters are never equal.
   static std::string CounterOf(const Limit& limit, std::string_view key);
   // Every limit that a call may have.
   static std::vector<Limit> AllLimits();

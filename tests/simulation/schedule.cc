@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLoad(400);  // calls and faults occur for this long
-// Then there are no calls until servers have recovered, or few calls until short-lived keys have
-// expired.
+// Then there is a pause. In a short one there are no calls until servers have recovered. In a long
+// one there are a few calls, until short-lived keys have expired.
 constexpr milliseconds kPause(2000);
 constexpr milliseconds kLongPause(13000);
 constexpr milliseconds kAftermath(2500);  // until the last leases have ended
@@ -65,7 +65,7 @@ class Schedule {
   void MakeCall();
   void MakeBusyCall(std::uint64_t server, const Subject& subject, std::uint64_t most_cost);
   Question MakeQuestion(const Subject& subject, bool leases);
-  // The caller of some calls has no patience.
+  // Some calls have a short deadline, or are canceled.
   void Send(Call& call, bool may_lack_patience);
   void OnTakeOver(const Script::Counters& master, const Script::Counters& standby,
                   Deployment::Loss loss);
@@ -87,11 +87,12 @@ class Schedule {
                     .uses = uses_,
                     .report = report_}};
   std::vector<std::unique_ptr<Call>> calls_;
-  // Some schedules are busy: with many calls of few counters, which servers prefetch. A reset may
-  // admit once more what leases hold, so schedules with resets take none.
+  // Some schedules are busy: they have many calls of few counters, which servers prefetch. After a
+  // reset, the store may admit units once more that leases still hold, so schedules with resets
+  // take no leases.
   const bool is_busy_;
   const bool resets_ = is_busy_ && world_.OneIn(4);
-  // Redis' clock jumps: leases end by it, and callers do not know.
+  // Redis' clock jumps. Leases end by that clock, and callers do not know of the jump.
   const bool jumps_ = is_busy_ && world_.OneIn(5);
   const bool leases_busily_ = MayLease() && world_.OneIn(3);
 };
@@ -105,8 +106,8 @@ void Schedule::ScheduleCalls(std::uint64_t n, Duration begin) {
   }
 }
 
-// Trickles, in which servers take units and return them, and rushes, which use what there is. Many
-// rushes follow a trickle of the same subject, while units are out.
+// Trickles, in which servers take units and return them, and rushes, which use all that is left.
+// Many rushes follow a trickle of the same subject, while units are out.
 void Schedule::ScheduleBusyCalls() {
   const Subject subjects[] = {rules_.DrawBusySubject(), rules_.DrawBusySubject()};
   Duration begin(0);
@@ -126,7 +127,7 @@ void Schedule::ScheduleBusyCalls() {
   }
 }
 
-// Half of them are of one server. Returns the time of the last.
+// Half of these series go to one server. Returns the time of the last call.
 Duration Schedule::ScheduleBusyCalls(const Subject& subject, const BusyCalls& calls,
                                      Duration begin) {
   const std::uint64_t server = world_.Below(2 * Fleet::kServers);
@@ -155,7 +156,7 @@ void Schedule::MakeBusyCall(std::uint64_t server, const Subject& subject, std::u
   Send(call, /*may_lack_patience=*/world_.OneIn(20));
 }
 
-// A stalled server returns late; a slot may move while units are out.
+// A stalled server returns its grants late. A slot may move while units are out.
 void Schedule::ScheduleStallsAndMoves() {
   for (std::uint64_t n = 1 + world_.Below(5); n > 0; --n) {
     world_.After(world_.Between(Duration(0), kLoad), [this] {
@@ -174,7 +175,7 @@ void Schedule::ScheduleResets() {
   }
 }
 
-// Ahead, or back by less or more than counters wait for.
+// The clock jumps ahead, or back: by less than counters wait for, or by more.
 void Schedule::ScheduleClockJumps() {
   answers_.DistrustClock();
   for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {
@@ -247,7 +248,7 @@ void Schedule::Send(Call& call, bool may_lack_patience) {
                [caller, number] { caller->Cancel(number); });
 }
 
-// Some occur when there are no calls anymore.
+// Some faults occur when there are no calls anymore.
 void Schedule::ScheduleFaults() {
   const std::uint64_t n = world_.Below(5);
   for (std::uint64_t i = 0; i < n; ++i) {

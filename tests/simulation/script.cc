@@ -154,7 +154,7 @@ Script::Counters Script::Copy(const Counters& counters) {
 std::vector<std::string> Script::Run(const Call& call, Counters& counters) const {
   Reader reader(Unpack(call.arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script has another version");
-  reader.Number();  // the time: Redis' own
+  reader.Number();  // the time; not used, since Redis' own clock decides
   reader.Number();  // whether the call may take the short way
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();

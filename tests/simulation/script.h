@@ -1,6 +1,6 @@
-// The check script as C++: decodes the calls of store/redis and decides them with the algorithms of
-// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/check.lua; the
-// differential test compares the algorithms.
+// The check script in C++: decodes the calls of store/redis and decides them with the algorithms of
+// core, so that a simulation runs without a Lua interpreter. Its counterpart is
+// scripts/lua/check.lua; the differential test compares the algorithms.
 //
 // Each check is decided twice: by the counters and records under its keys, which expire and move,
 // and by the true counters, which are identified by what they count, and the true records. The
@@ -28,7 +28,7 @@ namespace sluice::simulation {
 class Script {
  public:
   // Only these limits can be decoded. `model` records the true counters and must outlive this
-  // object; null: they are not checked.
+  // object. If it is null, they are not checked.
   Script(std::span<const Limit> limits, Model* model);
 
   struct Counter {
@@ -41,17 +41,17 @@ class Script {
     TrueCounters by_name;
     Records records;
     Records true_records;
-    std::set<LeaseId> leases;  // that occurred in calls
+    std::set<LeaseId> leases;  // all that occurred in calls
 
-    // Counters and records are keys.
+    // Whether a counter or a record has the key.
     bool Has(std::string_view key) const { return by_key.contains(key) || records.contains(key); }
     std::vector<std::string> KeysOf(std::uint16_t slot) const;
     void MoveKey(const std::string& key, Counters& to);
-    void ForgetGrants(const std::string& key);  // a fault
+    void ForgetGrants(const std::string& key);  // for a planted fault
   };
 
   struct Call {
-    // Those of EVALSHA after the number of keys.
+    // The keys and arguments of EVALSHA, after the number of keys.
     std::span<const std::string> keys;
     std::span<const std::string> arguments;
     Time now;
@@ -69,7 +69,7 @@ class Script {
  private:
   class Decider;
 
-  std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as in calls
+  std::map<std::vector<double>, Limit> limits_;  // by algorithm and parameters, as in calls
   Model* const model_;
 };
 

@@ -14,7 +14,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// A fault: a bucket refills as if no units were out. Those that have ended stay out until then.
+// A fault: a bucket refills as if no units were out. Units whose grant has ended stay out until the
+// refill is done.
 void RefillPockets(const Limit& limit, CounterState& state, Time now) {
   auto* const bucket = std::get_if<TokenBucket::State>(&state);
   if (bucket == nullptr) return static_cast<void>(Advance(limit, state, now));
@@ -29,7 +30,7 @@ bool IsOfDesign(Planted planted) {
          planted == Planted::kLateReturnsTaken || planted == Planted::kReturnsCountedTwice;
 }
 
-// A fault: slots that have expired are gone before a check removes them, and learns.
+// A fault: slots that have expired are removed before a check can remove them and learn from them.
 void ForgetExpired(std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
     auto* const slots = std::get_if<Concurrency::State>(&draft.state);
@@ -37,7 +38,7 @@ void ForgetExpired(std::vector<Draft>& drafts) {
   }
 }
 
-// Whether both have learned the same, however little it moves the limit in force.
+// Whether both have learned the same, even if that hardly changes the limit in force.
 bool HaveLearnedAlike(const Draft& a, const Draft& b) {
   const auto* const slots = std::get_if<Concurrency::State>(&a.state);
   return slots == nullptr || slots->learned == std::get<Concurrency::State>(b.state).learned;
@@ -94,7 +95,7 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   Read(counters_.by_name, check, true_drafts);
   const std::vector<double> decided =
       simulation::Decide(check, drafts, counters_.records, call_.planted);
-  // If the design itself is at fault, nothing but the use of units shows it.
+  // If the design itself is at fault, only the use of units shows it.
   const Planted in_design = IsOfDesign(call_.planted) ? call_.planted : Planted::kNothing;
   const std::vector<double> expected =
       simulation::Decide(check, true_drafts, counters_.true_records, in_design);
@@ -114,7 +115,8 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   return decided;
 }
 
-// If a key has expired, the true counter may start again once no check depends on it.
+// If a key has expired and no check depends on its counter any longer, the true counter may start
+// again.
 void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
   const auto stored = counters_.by_key.find(key);
   if (stored != counters_.by_key.end()) {
@@ -167,7 +169,7 @@ void Script::Decider::Misread(std::vector<Draft>& drafts) const {
   }
 }
 
-// After a wrong decision only further faults are reported.
+// Continues from the wrong decision, so that only further faults are reported.
 void Script::Decider::Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     const std::string name = std::move(true_drafts[i].name);
@@ -222,8 +224,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                   .undone = draft.undone});
 }
 
-// As check.lua does: a key that is written again lives longer than required, and a key that lives
-// long enough is written in place.
+// As in check.lua: a key that is written again lives longer than required, and if a key lives long
+// enough, only its value is written.
 void Script::Decider::SetExpiries() {
   const auto second = std::chrono::floor<seconds>(call_.now);
   for (const auto& [key, until] : matter_until_) {

@@ -10,13 +10,13 @@
 namespace sluice::simulation {
 namespace {
 
-// A fault: units are given back whatever is out.
+// A fault: units are given back even if they are no longer out.
 void GiveBack(Draft& draft) {
   const CoalescedChecks refund{.demand = {{.mode = Mode::kRefund}, draft.returned.unused}};
   if (draft.returned.unused > 0) Change(*draft.limit, draft.state, refund);
 }
 
-// A fault: a return whose grant has ended is taken for another's.
+// A fault: a return whose grant has ended is taken for the return of another grant.
 void NameOther(Draft& draft) {
   const GrantsOut out = GrantsOutOf(*draft.limit, draft.state);
   if (out.any() && !out.Knows(draft.returned)) draft.returned.generation = out.older_ends;
@@ -31,13 +31,13 @@ void TakeBackGrants(std::vector<Draft>& drafts, Planted planted) {
     if (planted == Planted::kReturnsCountedTwice) GiveBack(draft);
     draft.changed = true;
     draft.took_back = true;
-    // As far as they were still out.
+    // Only units that were still out are given back.
     const std::int64_t removed = out - GrantsOutOf(*draft.limit, draft.state).units();
     draft.charged -= std::min(draft.returned.unused, removed);
   }
 }
 
-// Applies the grants that it gets. Writes the grants, and the units out.
+// Applies the grants that the check gets. Writes the grants, and the units that are out.
 void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<Draft>& drafts,
                 std::vector<double>& out) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -90,7 +90,8 @@ std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
   return held;
 }
 
-// The same for n charges of one counter, as if made one after another.
+// Makes n charges of one counter, as if one after another. Writes how many the counter would grant,
+// and its snapshot.
 void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   const CoalescedChecks checks = check.Of(draft);
   out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
@@ -102,7 +103,8 @@ void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   }
 }
 
-// No limit here is as large. The fault that swaps replies passes what is no number of units.
+// No limit here is as large. The fault that swaps replies passes values that are not numbers of
+// units.
 constexpr double kMostUnitsOut = 1e6;
 
 // Applies any other mode to one counter.
@@ -116,7 +118,7 @@ ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit,
       fields[2] = std::min(fields[2], kMostUnitsOut);
     }
     done = Undo(*draft.limit, draft.state, SnapshotFromFields(*draft.limit, fields), checks);
-    draft.charged = done.dropped - draft.units;  // even if they have left by now
+    draft.charged = done.dropped - draft.units;  // also if they have left the counter by now
     const auto* const bucket = std::get_if<TokenBucket>(draft.limit);
     if (bucket != nullptr) {
       draft.undone = {draft.units, Time(Duration(static_cast<std::int64_t>(before[1])))};

@@ -1,5 +1,5 @@
 // The decisions of the check script on counters that have been read, with the algorithms of core.
-// The twin of scripts/lua/decide.lua. Pure functions.
+// The counterpart is scripts/lua/decide.lua. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ struct Draft {
 // What a lease of units has taken from the counters of one hash tag.
 struct Record {
   std::vector<Held> held;  // in the order of the check
-  bool settled = false;    // then only this is remembered
+  bool settled = false;    // then only this is known
   Time lease_ends{};
   Time ends{};  // of the record
 };

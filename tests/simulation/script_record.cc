@@ -37,7 +37,7 @@ Known Read(const Check& check, const std::vector<Draft>& drafts, const Records& 
   return known;
 }
 
-// A fault: gives back what the counter has, not what it would have had.
+// A fault: refunds from the counter's present state, as if the units had not begun to leave.
 ChangeResult Refund(const Held& held, const CoalescedChecks& settled, Draft& draft) {
   CoalescedChecks checks = settled;
   checks.demand.mode = Mode::kRefund;
@@ -51,7 +51,7 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   const bool settles_units =
       held.units != Held::kNothing && draft.units != kAsTaken && !TakesLeases(limit);
   if (settles_units && draft.units < held.units && RefundsInFull(limit)) {
-    draft.given_back = held.units - draft.units;  // even if they have left by now
+    draft.given_back = held.units - draft.units;  // also if they have left the counter by now
     if (const auto* const bucket = std::get_if<TokenBucket::Snapshot>(&held.before)) {
       draft.undone = {draft.given_back, bucket->last};
     }
@@ -64,7 +64,7 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   return done;
 }
 
-// A charge enters slots; units are in the counter already.
+// A charge enters slots. Units of other limits are in the counter already.
 ChangeResult ChangeOne(const RecordedCheck& recorded, const Held& held, bool admitted,
                        Draft& draft) {
   const Mode mode = recorded.check.asked.demand.mode;
@@ -101,7 +101,7 @@ void WriteRecords(const Check& check, const std::vector<Draft>& drafts, const Kn
   }
 }
 
-// The part that concerns the counter itself.
+// The part of the check that concerns the counter itself, not the record.
 CoalescedChecks AskedOf(const Check& check, const Draft& draft) {
   CoalescedChecks checks = check.Of(draft);
   const bool only_enters = check.asked.demand.mode == Mode::kCharge && !TakesLeases(*draft.limit);
@@ -109,7 +109,7 @@ CoalescedChecks AskedOf(const Check& check, const Draft& draft) {
   return checks;
 }
 
-// Whether each counter admits, or each group.
+// Whether each counter admits, and whether each group does.
 struct Admitted {
   std::vector<bool> counters;
   std::map<std::int64_t, bool> groups;

@@ -1,4 +1,4 @@
-// Decisions by the records of leases of units. The twin of scripts/lua/record.lua. Pure
+// Decisions by the records of leases of units. The counterpart is scripts/lua/record.lua. Pure
 // functions.
 #pragma once
 

@@ -24,7 +24,7 @@ class SentinelServer {
 
   const Address& address() const { return address_; }
 
-  // As RedisServer.
+  // See RedisServer.
   std::shared_ptr<Link> Accept(const LinkOptions& options) {
     auto link = std::make_shared<Link>(world_, options);
     if (!runs_) return link;

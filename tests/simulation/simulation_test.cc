@@ -1,5 +1,5 @@
-// Runs some schedules of the simulation, and tests that it finds faults and is reproducible. Many
-// more: `simulate 1 1000000`.
+// Runs some schedules of the simulation. Tests that it finds faults and is reproducible. `simulate
+// 1 1000000` runs many more.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -54,7 +54,7 @@ TEST_P(PlantedFaultTest, SomeSchedules_OneFindsTheFault) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (!RunSchedule(seed, GetParam().fault).broken.empty()) return RecordProperty("seed", seed);
   }
-  FAIL() << "no schedule has found it";
+  FAIL() << "no schedule found the fault";
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -33,8 +33,8 @@ class SlotMap {
   void EndMove(std::string_view key);
   bool moves(std::size_t owner) const;
 
-  // The redirect that `server`, which has the counters `held`, sends for a command with these keys;
-  // empty if it runs the command.
+  // The redirect that `server` sends for a command with these keys, if its counters are `held`.
+  // Empty if it runs the command.
   std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
                         const Script::Counters& held) const;
   // Whether a script at `server` may read a key that it has not declared.

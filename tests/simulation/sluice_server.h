@@ -55,17 +55,18 @@ class SluiceServer {
   // Resets the counters of a subject, in Redis and here.
   void Reset(const Subject& subject);
 
-  // As before a server ends: what it holds of grants goes back.
+  // The server is about to end: it returns the grants that it holds.
   void Drain();
 
   // Stops permanently. Returns whether no state of any call is left.
   bool Stop();
 
-  // Units that it admitted in an outage for checks that were in flight, which may have run.
+  // Units admitted in an outage for checks that were in flight. The store may also have charged
+  // them.
   std::int64_t unknown_units();
-  // Whether it had to give up an attempt to learn the outcome of a call, or to undo one.
+  // Whether the server had to give up an attempt to learn the outcome of a call, or to undo one.
   bool IsInDoubt();
-  // Whether it may not know whether the store has run a charge.
+  // Whether the server may not know whether the store has run a charge.
   bool HasUnknownCharges() const { return limiter_.metrics().units_unknown.Value() > 0; }
 
  private:
@@ -86,7 +87,7 @@ class SluiceServer {
   };
   class ResetOf;
 
-  // Fallback, or one with a planted fault.
+  // Passes everything to Fallback, or leaves out what a planted fault requires.
   class Listener final : public StoreListener {
    public:
     Listener(Fallback& fallback, Planted planted) : fallback_(fallback), planted_(planted) {}

@@ -8,13 +8,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A layout takes the node's slots away while one check is in flight there, which is then sent
-// again.
+// One check is in flight to the node when a layout takes the node's slots away. The check is then
+// sent again.
 TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsForIt) {
   const std::string key = KeyAt(0);
   redis_[0]->SetSlow(milliseconds(4));
   RecordingCheck& first = Submit({key}, true);
-  RunFor(Duration(100));  // it is in flight
+  RunFor(Duration(100));  // the first check is in flight
   RecordingCheck& second = Submit({key}, true);
   slots_.Replace(0, kAddresses[1]);
   loop_.Run([&] {
@@ -27,8 +27,9 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
   EXPECT_EQ(Used(1, key), 2);
 }
 
-// One of their counters has moved and the other has not, so the first check waits to be sent again.
-// At whatever time the other one moves, the second check must not be decided before the first.
+// Of two counters of each check, one has moved and the other has not, so the first check waits to
+// be sent again. At whatever time the other counter moves, the second check must not be decided
+// before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
@@ -60,8 +61,8 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
   }
 }
 
-// Checks of several batches share the counters of a slot that migrates, counter by counter. Those
-// of one batch are decided in order, also if checks of another batch wait to be sent again.
+// Checks of several batches share the counters of a slot that migrates, counter by counter. The
+// checks of one batch are decided in order, even if checks of another batch wait to be sent again.
 TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
   std::mt19937 random(1);
   const auto up_to = [&](int most) { return std::uniform_int_distribution(0, most)(random); };
@@ -104,8 +105,8 @@ TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
   EXPECT_GT(compared, 1000);
 }
 
-// The node finds that it does not have the counter of the first two, which share a call, while the
-// third, in a call of its own, is queued behind them.
+// The first two checks share a call, and the node finds that it does not have their counter.
+// Meanwhile the third, in a call of its own, is queued behind them.
 TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake) {
   const std::string key = KeyAt(0);
   Submit({key});
@@ -133,9 +134,9 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
 }
 
 // The counter is new, so the node that imports its slot refuses both checks until the slot has
-// moved: at whatever time that is, the second check must not be decided before the first.
+// moved. At whatever time that is, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_CheckFollowsTheOneThatIsAskedElsewhere) {
-  redis_[0]->SetSlow(milliseconds(2));  // the other one replies before it
+  redis_[0]->SetSlow(milliseconds(2));  // the other node replies before this one
   std::size_t slot = 0;
   for (Duration moment(0); moment < milliseconds(6); moment += Duration(50)) {
     while (OwnerOf(KeyIn(slot)) != 0) ++slot;
@@ -189,8 +190,8 @@ TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAP
   }
 }
 
-// The redirect of another check shows the new owner while the first of two is in flight to the old
-// one, and the second is queued behind it.
+// The first of two checks is in flight to the old owner, and the second is queued behind it. Then
+// the redirect of another check shows the new owner.
 TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFlight) {
   const std::string key = KeyAt(0);
   MoveSlot(key);
@@ -209,7 +210,7 @@ TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFligh
   EXPECT_LT(first.decided_at, second.decided_at);
 }
 
-// A call with the lease's record declares its keys, so others of the slot can be in it.
+// A call that declares the key of a lease's record can also carry other checks of the slot.
 TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   const std::string key = KeyAt(0);
   std::vector<RecordingCheck*> checks;

@@ -60,7 +60,7 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_TheGrantOfTheOtherIsKept) {
   EXPECT_EQ(grants_undone_, 0);
 }
 
-// Units come back, so what was denied before is reported as outdated.
+// The return makes units free, so earlier denials are reported as outdated.
 TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   const std::string key = KeyAt(0);
   redis_[0]->Hang();
@@ -78,8 +78,8 @@ TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   EXPECT_EQ(grants_undone_, 0) << "the return got no grant itself";
 }
 
-// A failover and back: the node hangs, loses its slots and gets them again, and then runs the check
-// whose caller was answered long ago.
+// A failover and back: the node hangs, loses its slots, gets them again, and then runs the check.
+// Its caller was answered long before.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   const std::string key = KeyAt(0);
   redis::Layout both{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
@@ -106,7 +106,8 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   EXPECT_EQ(Used(0, key), 0);
 }
 
-// As above, but the node does not hang: its connections end after another node has replaced it.
+// As in the test above, but the node does not hang: its connections end after another node has
+// replaced it.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
   const auto everything_at = [&](const Address& address) {
     loop_.Run([&] {
@@ -123,7 +124,8 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
       testing::HasSubstr("sluice_redis_connected{loop=\"io-0\",server=\"simulated:7000\"} 1"));
 }
 
-// The undo finds that one of its keys has moved to a node that does not answer.
+// While the undo is under way, one of its keys turns out to have moved to a node that does not
+// answer.
 TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   const std::string here = KeyAt(0) + "a";
   const std::string moved = KeyAt(0, 1) + "b";
@@ -151,8 +153,8 @@ TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   EXPECT_EQ(Used(1, moved), 3);
 }
 
-// Another io thread has opened the breaker of one node: its piece failed in flight, and its reply
-// arrives before the other node's piece is decided.
+// Another io thread has opened the breaker of one node: that node's piece failed in flight. Its
+// reply arrives before the other node's piece is decided.
 TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
@@ -255,7 +257,7 @@ TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_TheCheckGetsMoreTimeOnce)
   RunFor(std::chrono::seconds(1));
 }
 
-// A reply that arrives after the owner's answer may be a redirect.
+// The reply arrives after the owner was answered. It may be a redirect.
 TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   const std::string key = KeyAt(0);
   redis_[0]->Hang();
@@ -268,7 +270,7 @@ TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   EXPECT_EQ(Used(0, key) + Used(1, key), 0);
 }
 
-// Another node's answer says nothing about this one.
+// If another node answers, that says nothing about this node.
 TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
   slots_.Replace(0, kAddresses[1]);
@@ -280,7 +282,7 @@ TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   }
 }
 
-// The policy of the rule has admitted the check.
+// The policy of the rule admitted the check, so its charge stays.
 TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
@@ -294,7 +296,8 @@ TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
   EXPECT_EQ(Used(1, there), 1);
 }
 
-// A late part of a shadow rule may have been charged, so the other part stays, too.
+// A piece of the shadow rule that replies late may have been charged, so its other piece stays
+// charged, too.
 TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
   const std::string here = KeyAt(0);
   RecordingCheck& split = Make({here, here + "2", KeyAt(1)});
@@ -308,8 +311,8 @@ TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
   EXPECT_EQ(Used(0, here + "2"), 1);
 }
 
-// Two masters may do so if each believes that the other has won a failover. A settlement has no
-// deadline that would end the redirects.
+// Two masters may redirect to each other if each believes that the other has won a failover. A
+// settlement has no deadline that would end the redirects.
 TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   const std::string key = KeyAt(0);
   for (const std::size_t node : {0, 1}) {
@@ -331,8 +334,8 @@ TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   EXPECT_EQ(store_->queued_settles(), 0u);
 }
 
-// The caller repeats it, because it does not trust the answer that it is queued.
-TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsAway_IsQueuedOnce_TheFirstCounts) {
+// The caller repeats the settlement because it does not trust the answer OUTCOME_QUEUED.
+TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce_TheFirstCounts) {
   const std::string key = KeyAt(0);
   RecordingCheck& taken = Make({key});
   taken.counters[0].units = 5;

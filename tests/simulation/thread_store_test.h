@@ -1,5 +1,5 @@
-// One io thread's part of the Redis store with two simulated nodes of a cluster: replies in an
-// order that is rare with real servers.
+// One io thread's part of the Redis store with two simulated nodes of a cluster. Replies arrive in
+// orders that are rare with real servers.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     }
 
     int place = -1;
-    bool undoes = false;  // late grants
+    bool undoes = false;  // returns grants that arrive late
 
    private:
     void OnDecided() override {
@@ -93,7 +93,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   std::uint16_t OwnerOf(const std::string& key) const {
     return static_cast<std::uint16_t>(slots_.OwnerOf(key));
   }
-  // A key in the n-th of the slots that the node owns.
+  // A key in the n-th slot of the node.
   std::string KeyAt(std::size_t node, int n = 0) const {
     for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
       if (OwnerOf(KeyIn(slot)) == node && n-- == 0) return KeyIn(slot);

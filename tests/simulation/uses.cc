@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestLife(150);  // of a grant, in Rules
 
-// Whether counters follow a jump of the clock; otherwise their time stands still.
+// Whether counters follow a jump of the clock. If not, their time stands still.
 bool IsLong(Duration jump) { return jump < -std::chrono::seconds(1); }
 
 }  // namespace
@@ -44,8 +44,8 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
     const std::int64_t forgotten =
         std::max<std::int64_t>(0, lost->second.counted() - its.counted());
     const std::int64_t still_held = lost->second.granted - its.granted;
-    // What it has forgotten of this window may be more than the sum says, since it may also have
-    // forgotten what was returned of an earlier one.
+    // The counter may have forgotten more units of this window than the sums say, if it also forgot
+    // units that were returned in an earlier window.
     const Time its_now = now + Ahead(now);
     CounterState fresh;
     Open(account.limit, fresh, its_now);
@@ -58,15 +58,16 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
   }
 }
 
-// How far Redis' clock has jumped in all.
+// The total of all jumps of Redis' clock until `now`.
 Duration Uses::Ahead(Time now) const {
   Duration ahead{};
   for (const ClockJump& jump : jumps_) ahead += jump.at <= now ? jump.by : Duration();
   return ahead;
 }
 
-// If it jumps ahead, what is out counts once more; for the time that it skips, see JudgeBucket. If
-// it jumps back for long, a window may end before what is out, which keeps its life.
+// If the clock jumps ahead, units that are out count once more; for the time that it skips, see
+// JudgeBucket. If it jumps back by a long time, a window may end before the grants that are out,
+// which keep their lives.
 void Uses::Jump(Duration by, const Deployment& redis, Time now) {
   jumps_.push_back({now, by});
   if (by < Duration() && !IsLong(by)) return;
@@ -123,7 +124,7 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   if (changes == model.changes().end()) return all;
   for (const Model::Change& change : changes->second) {
     if (!change.undone) continue;
-    // Its times cannot be compared if the clock jumped.
+    // If the clock jumped, its times cannot be compared.
     const Interval within = jumps_.empty() ? Interval{change.undone->since, change.at}
                                            : Interval{Time::min(), Time::max()};
     all.push_back({change.undone->units, within});
@@ -133,8 +134,8 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   return all;
 }
 
-// How long the interval lasts, together with the time before it, back to when no check was under
-// way that was undone later. `undone` is in order of its beginning.
+// The time for which refills count in the interval: its length, plus the time before it in which at
+// least one check was under way that was undone later. `undone` is in order of the beginnings.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   Time until = Time::min();
@@ -147,10 +148,11 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
   return interval.end - (until < interval.begin ? interval.begin : since);
 }
 
-// In 1/period of a unit. A check that was under way when the interval began, and was undone in it,
-// gives back its units, less what a bucket without it would have lost because it was full. The undo
-// cannot know that the bucket was full only since others were undone before it. So what refilled
-// while such checks were under way may be used once more.
+// In 1/period of a unit. A check may be under way when the interval begins, and be undone in the
+// interval. It then gives back its units, less those that a bucket without the check would have
+// lost because it was full. But the undo cannot know that the bucket was full only because other
+// checks were undone before. So what refilled while such checks were under way may be used once
+// more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;
@@ -164,8 +166,8 @@ std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
   return under_way == Duration::max() ? most : std::min(most, limit.rate * under_way.count());
 }
 
-// In every interval that begins with one use and ends with another. The time that the clock skips
-// refills as well, at the rate of the next check.
+// Judges every interval that begins with one use and ends with another. The time that the clock
+// skips refills the bucket as well, at the rate of the next check.
 void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
                        std::vector<std::string>& broken) const {
   std::vector<Units> uses = judged.account.uses;

@@ -1,6 +1,6 @@
-// When callers used units of prefetched counters, by the store's or by a server's own decision, and
-// the check that no interval sees more of them than the limit allows: burst + rate * length of a
-// bucket, the limit of each window. A call was decided at some time between its sending and its
+// When callers used units of prefetched counters, whether the store decided or a server itself.
+// Checks that no interval sees more of them than the limit allows: burst + rate * length for a
+// bucket, the limit for each window. A call was decided at some time between its sending and its
 // answer.
 //
 // One thread.
@@ -21,7 +21,7 @@ namespace sluice::simulation {
 
 class Uses {
  public:
-  // On the clock of Redis servers, had it not jumped.
+  // On the clock of the Redis servers, as if it had never jumped.
   struct Interval {
     Time begin;
     Time end;
@@ -31,11 +31,11 @@ class Uses {
   void Allow(const std::string& counter, const Limit& limit);
   void Use(const std::string& counter, std::int64_t units, const Interval& within);
 
-  // Counters lost changes, by a failover or a reset: what they forgot may be used again, and what
-  // they do not know of is still held by servers for the life of a grant.
+  // Counters lost changes, by a failover or a reset. What they forgot may be used again. Servers
+  // may still hold grants that the counters do not know of, for the life of a grant.
   void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
 
-  // Redis' clock jumps. `redis` has what is out.
+  // Redis' clock jumps. `redis` shows which units are out.
   void Jump(Duration by, const Deployment& redis, Time now);
 
   // At the end: the broken promises, each with the values found.
@@ -50,10 +50,10 @@ class Uses {
     Limit limit;  // with the highest values of all versions
     bool known = false;
     std::vector<Units> uses;
-    std::vector<Units> extra;  // may be used on top in intervals that meet these
+    std::vector<Units> extra;  // may be used on top, in intervals that meet theirs
   };
 
-  using Undone = Units;  // from the check to its undo
+  using Undone = Units;  // from the decision of the check to its undo
 
   struct Judged {
     const std::string& counter;
@@ -71,10 +71,10 @@ class Uses {
                                 const std::vector<Undone>& undone);
   static std::int64_t ExtraIn(const Account& account, const Interval& interval);
 
-  // When the store decided, on its clock; empty if that is not certain, or if the counter's time
+  // When the store decided, on its clock. Empty if that is not certain, or if the counter's time
   // may have stood still.
   struct Moment {
-    std::size_t epoch = 0;  // after so many long jumps back, which counters follow
+    std::size_t epoch = 0;  // the number of long jumps back, which counters follow
     Time time;
     auto operator<=>(const Moment&) const = default;
   };

@@ -37,7 +37,7 @@ class World {
   void At(SteadyTime time, Event event);
   void After(SteadyTime::duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
-  // Runs all events until `end`. The time is then `end`.
+  // Runs all events until `end`, which is then the time.
   void RunUntil(SteadyTime end);
 
   // Below `n`, uniformly; n > 0.

@@ -21,7 +21,7 @@ namespace sluice::test {
 inline net::IoThreads& Io() {
   struct Running {
     Running() {
-      RandomBytes();  // OpenSSL is initialized before the threads start, so it cleans up after them
+      RandomBytes();  // initializes OpenSSL before the threads start: its cleanup comes after them
       threads.Start();
     }
     net::IoThreads threads{1};
@@ -41,7 +41,7 @@ struct CounterSpec {
 
 class BlockingCheck final : public StoreCheck {
  public:
-  // Takes `check_cost` units of each counter that does not say otherwise.
+  // Takes `check_cost` units of each counter whose spec has no units.
   BlockingCheck(std::vector<CounterSpec> specs, std::int64_t check_cost = 1,
                 Mode check_mode = Mode::kConsume)
       : specs_(std::move(specs)) {

@@ -25,7 +25,7 @@ TEST_P(AlgorithmTest, SlidingLog_DeniesUntilEnoughOfTheOldestHaveLeft) {
             (Verdict{.admitted = true, .limit = 10, .remaining = 6, .reset_after = seconds(60)}));
   clock_.Advance(seconds(20));
   EXPECT_EQ(Check(kLog, 6).reset_after, seconds(60));
-  EXPECT_EQ(Check(kLog, 5).retry_after, seconds(60)) << "four will not do";
+  EXPECT_EQ(Check(kLog, 5).retry_after, seconds(60)) << "four free units are not enough";
   EXPECT_EQ(Check(kLog, 3).retry_after, seconds(40));
   ExpectOpensAfter(kLog, seconds(40));
   EXPECT_EQ(Check(kLog, 3).remaining, 1);
@@ -35,8 +35,9 @@ TEST_P(AlgorithmTest, SlidingWindow_UnitsLeaveWithTheirSegment) {
   EXPECT_EQ(Check(kWindow, 4),
             (Verdict{.admitted = true, .limit = 10, .remaining = 6, .reset_after = seconds(70)}));
   clock_.Advance(seconds(25));
-  EXPECT_EQ(Check(kWindow, 6).reset_after, seconds(65)) << "their segment began 5 s ago";
-  EXPECT_EQ(Check(kWindow, 5).retry_after, seconds(65)) << "four will not do";
+  EXPECT_EQ(Check(kWindow, 6).reset_after, seconds(65))
+      << "the segment of these units began 5 s ago";
+  EXPECT_EQ(Check(kWindow, 5).retry_after, seconds(65)) << "four free units are not enough";
   EXPECT_EQ(Check(kWindow, 3).retry_after, seconds(45));
   ExpectOpensAfter(kWindow, seconds(45));
   EXPECT_EQ(Check(kWindow, 3).remaining, 1);
@@ -88,7 +89,7 @@ TEST_P(AlgorithmTest, WarmingBucket_ColdCostsThreeTimesAsMuch_AndCoolsDownAgain)
   }
 }
 
-// A counter outlives its rule: these tests find the state that another rule has left.
+// A counter outlives its rule: these tests find the state that another rule left behind.
 constexpr WarmingBucket kWarmsInAnHour{.rate = 10, .period = seconds(1), .warmup = hours(1)};
 constexpr WarmingBucket kWarmsInASecond{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 

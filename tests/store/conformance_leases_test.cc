@@ -58,7 +58,7 @@ TEST_P(LeasesTest, Renewed_LastsAnotherTtl) {
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(seconds(60) - Duration(1));
     EXPECT_TRUE(Renew(first_));
-    EXPECT_EQ(Peek(kFive).remaining, 0) << "of all its slots";
+    EXPECT_EQ(Peek(kFive).remaining, 0) << "all of its slots are renewed";
   }
   ExpectOpensAfter(kFive, seconds(60));
 }
@@ -70,7 +70,7 @@ TEST_P(LeasesTest, Renew_OfOneThatHasExpired_Fails_AndTakesNothing) {
   EXPECT_EQ(Peek(kFive).remaining, 5);
   EXPECT_FALSE(Renew(second_)) << "never taken";
   Take(second_, 1);
-  EXPECT_FALSE(Renew(first_)) << "the counter lives, but not for this one";
+  EXPECT_FALSE(Renew(first_)) << "the counter exists again, but without this lease";
   EXPECT_EQ(Release(first_).remaining, 4);
 }
 
@@ -80,7 +80,7 @@ TEST_P(LeasesTest, Charge_TakesSlotsBeyondTheLimit_RenewsAHeldLease) {
   };
   EXPECT_EQ(charge(first_, 3).remaining, 2);
   clock_.Advance(seconds(40));
-  EXPECT_EQ(charge(first_, 2).remaining, 2) << "holds its three";
+  EXPECT_EQ(charge(first_, 2).remaining, 2) << "it still holds its three";
   EXPECT_FALSE(charge(second_, 4).admitted);
   EXPECT_FALSE(Take(MakeLease(3, seconds(60))).admitted);
   clock_.Advance(seconds(40));
@@ -171,7 +171,7 @@ TEST_P(LeasesTest, InShadow_TakesASlotOnlyOfWhatIsAllowed_AndNeverDenies) {
 }
 
 TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
-  // All in flight together, so that a store may decide several at a time.
+  // All are in flight together, so that a store may decide several at a time.
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (std::uint8_t i = 0; i < 100; ++i) {
     checks.push_back(
@@ -187,7 +187,7 @@ TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
 TEST_P(LeasesTest, ClockIsReplaced_LeasesKeepTheirRemainingTime) {
   Take(first_, 5);
   clock_.Advance(seconds(20));
-  Take(second_, 1);  // denied: writes nothing
+  Take(second_, 1);  // it is denied, so it writes nothing
   EXPECT_TRUE(Renew(first_));
   clock_.Advance(-hours(1));
   EXPECT_EQ(Peek(kFive).remaining, 0);
@@ -205,7 +205,8 @@ class AdaptiveTest : public StoreTest {
       .ttl = seconds(60),
       .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}};
 
-  // Holds `slots` for `time`. Returns what the release says.
+  // Holds `slots` for `time`. Returns by how much the release raised the limit, or minus by how
+  // much it lowered it.
   std::int64_t Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
     Lease lease = MakeLease(++leases_, seconds(60));
     Decide(kAdaptive, {.cost = slots, .lease = lease});
@@ -308,7 +309,7 @@ TEST_P(AdaptiveTest, LeaseOfAnotherVersion_IsJudgedByTheVersionThatEndsIt) {
     return now.limit;
   };
   const std::int64_t limit = LimitNow();
-  EXPECT_EQ(limit_after(kFive), limit) << "has nothing to learn";
+  EXPECT_EQ(limit_after(kFive), limit) << "this version has nothing to learn";
   EXPECT_EQ(limit_after(patient), limit);
   EXPECT_LT(limit_after(kAdaptive), limit);
 }

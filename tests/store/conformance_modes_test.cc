@@ -82,7 +82,8 @@ TEST_P(ModesTest, Charge_OfAWarmingBucket_AddsToItsDebt) {
 
 TEST_P(ModesTest, Charge_BeyondAllDebt_IsDroppedAndReported) {
   const Verdict charged = Charge(kTokens, 1000);
-  EXPECT_EQ(charged.dropped, 1000 - (10 + 600)) << "what it held, and ten minutes";
+  EXPECT_EQ(charged.dropped, 1000 - (10 + 600))
+      << "the units that it held, and ten minutes of debt";
   EXPECT_EQ(Charge(kTokens, 7).dropped, 7);
   EXPECT_EQ(Check(kTokens).retry_after, minutes(10) + seconds(1));
   NewCounter();

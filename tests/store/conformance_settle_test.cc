@@ -1,4 +1,5 @@
-// Leases of units on every store: what is taken under one, and what settling gives back or charges.
+// Leases of units on every store: what a check takes under a lease, and what settling gives back or
+// charges.
 #include <fmt/format.h>
 
 #include "tests/store/store_test.h"
@@ -20,7 +21,7 @@ class SettleTest : public StoreTest {
   using Specs = std::vector<CounterSpec>;
   using Pending = std::unique_ptr<BlockingCheck>;
 
-  // The counters of one rule: they have one record.
+  // The counters of one rule. They share one record.
   const CounterSpec bucket_{"sluice:{t/r}:bucket", kBucket};
   const CounterSpec window_{"sluice:{t/r}:window", kSettledWindow};
   const CounterSpec slots_{"sluice:{t/r}:slots", kSlots, 0, 1};
@@ -63,7 +64,7 @@ TEST_P(SettleTest, UsedLess_TheRestIsGivenBack_Once) {
   EXPECT_EQ(settled->settled, Settled::kSettled);
   EXPECT_EQ(settled->counters[0].held, 400);
   EXPECT_EQ(settled->counters[2].held, 1);
-  EXPECT_EQ(settled->counters[1].verdict.remaining, 900) << "from after it";
+  EXPECT_EQ(settled->counters[1].verdict.remaining, 900) << "the state after the settlement";
   EXPECT_EQ(Remaining(bucket_), 900);
   EXPECT_EQ(Remaining(slots_), 5);
 
@@ -86,7 +87,7 @@ TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_IfItFits) {
   EXPECT_EQ(settled->counters[0].verdict.dropped, 0);
   EXPECT_EQ(settled->counters[1].verdict.dropped, kMaxCost - kMaxProduct);
   clock_.Advance(seconds(1));
-  EXPECT_EQ(Remaining(bucket_), 0) << "1000 in debt, and 1000 have come since";
+  EXPECT_EQ(Remaining(bucket_), 0) << "it owed 1000, and 1000 have refilled since";
 }
 
 TEST_P(SettleTest, AsTaken_OnlySlotsAreReleased) {
@@ -106,7 +107,7 @@ TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
   for (const CounterSpec& spec : specs) EXPECT_EQ(Remaining(spec), 900) << spec.key;
 }
 
-// An estimate may be 0 even if the settlement is not.
+// An estimate may be 0 although the settlement is not.
 TEST_P(SettleTest, NothingWasTaken_WhatWasUsedIsCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
@@ -124,7 +125,7 @@ TEST_P(SettleTest, Denied_NothingIsUnderALease) {
   EXPECT_EQ(Remaining(window_), 1000);
 }
 
-// A part of it is charged until another node has denied.
+// Some counters are charged until another node has denied.
 TEST_P(SettleTest, DeniedByOneNode_TheLeaseIsClosedOnAll) {
   BlockingCheck({third_}, 900).RunOn(*store_);
   EXPECT_FALSE(Take({window_, second_, third_}, 200)->admitted);
@@ -188,7 +189,7 @@ TEST_P(SettleTest, Inspect_ReportsTheUnitsHeld_ChangesNothing) {
   }
 }
 
-// By REFUND, all of them would come back at once.
+// If REFUND gave the units back, all of them would come back at once.
 TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
   for (std::uint8_t i = 0; i < 60; ++i) {
     EXPECT_TRUE(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kConsume, 1000)->admitted);
@@ -201,7 +202,7 @@ TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
-// As if the check had taken only that.
+// The bucket is then as if the check had taken only the used units.
 TEST_P(SettleTest, Bucket_GivesBackUnitsNotRefilledSince) {
   Take({bucket_}, 1000);
   clock_.Advance(milliseconds(600));
@@ -209,7 +210,7 @@ TEST_P(SettleTest, Bucket_GivesBackUnitsNotRefilledSince) {
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
-TEST_P(SettleTest, CallersKnowTheirWait_NothingIsGivenBack) {
+TEST_P(SettleTest, CallersWereToldTheirWait_NothingIsGivenBack) {
   const Limit limits[] = {
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 99, .delays = true},
       WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(10)}};
@@ -226,7 +227,7 @@ TEST_P(SettleTest, CallersKnowTheirWait_NothingIsGivenBack) {
 TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
   const auto taken = Take({window_, slots_, second_}, 400);
   Io().loop(0).Post([&] { store_->Undo(*taken); });
-  Remaining(window_);  // until it is done
+  Remaining(window_);  // until the undo is done
   Remaining(second_);
   EXPECT_EQ(Settle({window_, slots_, second_}, 300)->settled, Settled::kAlreadySettled);
   EXPECT_EQ(Remaining(window_), 1000);
@@ -234,7 +235,7 @@ TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
   EXPECT_EQ(Remaining(slots_), 5);
 }
 
-// After an outage: another server has decided, and its charges are on their way.
+// After an outage: another server decided the check, and its charges are on their way.
 TEST_P(SettleTest, Entered_UnitsAreNotChargedAgain_SlotsAreTaken) {
   BlockingCheck({bucket_, window_}, 400, Mode::kCharge).RunOn(*store_);
   const Specs specs{bucket_, window_, slots_};
@@ -248,7 +249,7 @@ TEST_P(SettleTest, Entered_UnitsAreNotChargedAgain_SlotsAreTaken) {
   EXPECT_EQ(Remaining(bucket_), 900);
   EXPECT_EQ(Remaining(window_), 900);
   Run(specs, lease_, Mode::kCharge, 400);
-  EXPECT_EQ(Settle(specs, 0)->settled, Settled::kAlreadySettled) << "is not opened again";
+  EXPECT_EQ(Settle(specs, 0)->settled, Settled::kAlreadySettled) << "the lease is not opened again";
   EXPECT_EQ(Remaining(slots_), 5);
 }
 

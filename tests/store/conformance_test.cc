@@ -158,8 +158,9 @@ TEST_P(StoreTest, Reset_OfAnyCounters_MakesThemNew_KeepsOthers) {
   EXPECT_EQ(remaining(specs[3]), 3);
 }
 
-// Around the number of values that Lua passes at once, 8,000: a counter and its limit are 11 of
-// them in the call, 3 in the reply and 1 among the keys. The last counter is full after one check.
+// The counts are near 8,000, the number of values that Lua passes at once: a counter and its limit
+// are 11 values in the call, 3 in the reply and 1 among the keys. The last counter is full after
+// one check.
 TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
   for (const int count : {1, 361, 362, 725, 726, 1333, 2667, 4001, 8001}) {
     SCOPED_TRACE(count);
@@ -189,7 +190,7 @@ TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {
   clock_.Advance(-milliseconds(900));
   const Verdict denied = Check(kTenPerSecond);
   EXPECT_FALSE(denied.admitted);
-  EXPECT_EQ(denied.retry_after, milliseconds(1000)) << "as told by the clock that is behind";
+  EXPECT_EQ(denied.retry_after, milliseconds(1000)) << "by the clock that is behind";
   clock_.Advance(denied.retry_after);
   EXPECT_TRUE(Check(kTenPerSecond).admitted);
 }

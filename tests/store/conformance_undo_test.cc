@@ -41,7 +41,7 @@ class UndoTest : public StoreTest {
   void Undo(const StoreCheck& check) {
     Io().loop(0).Post([this, &check] { store_->Undo(check); });
     Look("sluice:{t/another}:k",
-         FixedWindow{.limit = 1, .window = seconds(1)});  // until it is done
+         FixedWindow{.limit = 1, .window = seconds(1)});  // until the undo is done
   }
 
   Verdict Look(const std::string& key, const Limit& limit) {
@@ -84,7 +84,7 @@ TEST_P(UndoTest, LatestCheckIsUndone_CounterIsAsBefore) {
   }
 }
 
-// A later window does not admit more because a charge of an earlier one is undone.
+// If a charge of an earlier window is undone, a later window does not admit more because of that.
 TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
   int n = 0;
   for (const Limit& limit : kLimits) {
@@ -97,8 +97,8 @@ TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
       const Taken undone = Take(with, limit, 4);
       ASSERT_TRUE(undone.admitted);
       clock_.Advance(later);
-      // Later checks take the units that are left with the check; the same units are left without
-      // it.
+      // With the undone check, later checks take the units that it left. Without it, they take the
+      // same number of units.
       const bool taken = Take(with, limit, 3).admitted;
       ASSERT_TRUE(Take(without, limit, 3).admitted);
       clock_.Advance(milliseconds(300));
@@ -148,7 +148,7 @@ TEST_P(UndoTest, SlidingLog_TheEntryOfTheCheckGoesAndTheOthersStay) {
   clock_.Advance(seconds(40));
   EXPECT_EQ(Look(key, limit).remaining, 1);
   clock_.Advance(seconds(10));
-  EXPECT_EQ(Look(key, limit).remaining, 1) << "nothing is left of it to leave";
+  EXPECT_EQ(Look(key, limit).remaining, 1) << "the undone entry is gone, so it cannot leave now";
   clock_.Advance(seconds(10));
   EXPECT_EQ(Look(key, limit).remaining, 3);
 }

@@ -33,7 +33,8 @@ const Limit kTens[] = {
 
 class UnitsTest : public StoreTest {
  protected:
-  // Of three new counters. Over a few rounds, each pair of them is on two nodes of a cluster.
+  // Uses three new counters. Over a few rounds, each pair of the counters is on two nodes of a
+  // cluster.
   static constexpr int kRounds = 12;
   void StartRound(int round) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
@@ -68,7 +69,7 @@ class UnitsTest : public StoreTest {
 
   void Undo(const StoreCheck& check) {
     Io().RunOn(0, [&](net::Loop&) { store_->Undo(check); });
-    Left();  // until it is done
+    Left();  // until the undo is done
   }
 
   std::array<CounterSpec, 3> specs_{{{.key = {}, .limit = kRequests},
@@ -94,7 +95,8 @@ TEST_P(UnitsTest, ThreeLimits_AreTakenTogetherOrNotAtAll) {
       EXPECT_FALSE(denied.admitted);
       EXPECT_EQ(AdmittedBy(denied), (std::vector{true, false, true}));
       EXPECT_EQ(denied.counters[1].verdict.retry_after, minutes(5));
-      EXPECT_EQ(Left(), (Remaining{7, 0, 99})) << "what the others took is undone";
+      EXPECT_EQ(Left(), (Remaining{7, 0, 99}))
+          << "the units that the other limits took are given back";
     }
     EXPECT_TRUE(Run({7, 0, 99}).admitted) << "the bucket is full, but not in debt";
     EXPECT_EQ(Left(), (Remaining{0, 0, 0}));
@@ -158,7 +160,8 @@ TEST_P(UnitsTest, Undo_GivesEachCounterItsUnitsBack) {
   }
 }
 
-// No units are asked of a counter that others have filled: it must be past its limit to deny.
+// The check asks for no units of a counter that others have filled. The counter denies only if it
+// is past its limit.
 TEST_P(UnitsTest, NoUnitsOfACounter_DeniedOnlyWhileItIsPastItsLimit) {
   int round = 0;
   for (const Limit& limit : kTens) {
@@ -199,7 +202,7 @@ TEST_P(UnitsTest, ShadowRule_IsChargedByItsOwnUnits) {
     EXPECT_TRUE(Run({1, 6000, 0}).admitted);
     EXPECT_EQ(Left(), (Remaining{9, 4000, 100}));
     EXPECT_TRUE(Run({0, 6000, 3}).admitted);
-    EXPECT_EQ(Left(), (Remaining{9, 4000, 100})) << "its other limit denies";
+    EXPECT_EQ(Left(), (Remaining{9, 4000, 100})) << "the rule's other limit denies";
     EXPECT_FALSE(Run({10, 1, 3}).admitted);
     EXPECT_EQ(Left(), (Remaining{9, 4000, 100}));
     EXPECT_TRUE(Run({0, 4000, 3}).admitted);
@@ -207,7 +210,7 @@ TEST_P(UnitsTest, ShadowRule_IsChargedByItsOwnUnits) {
   }
 }
 
-// Sent together, in one pack where there is one; equal ones are coalesced.
+// The checks are sent together: if the store has packs, in one pack. Equal ones are coalesced.
 TEST_P(UnitsTest, EqualAndDifferentUnitsAtOnce_AreCountedEach) {
   StartRound(0);
   static const Limit requests = kRequests;

@@ -1,7 +1,7 @@
-// Compares Lua with C++: random checks, alone, packed and coalesced, by rules that change, with a
-// jumping clock, decided by the script in a real Redis and by the embedded store. Any difference is
-// a bug in one of them. SLUICE_DIFFERENTIAL_OPERATIONS: how many, default 100,000.
-// SLUICE_DIFFERENTIAL_SEED: replays a run.
+// Compares Lua with C++. Random checks are decided by the script in a real Redis and by the
+// embedded store: alone, packed and coalesced, by rules that change, with a jumping clock. Any
+// difference is a bug in one of them. SLUICE_DIFFERENTIAL_OPERATIONS sets the number of checks
+// (default 100,000). SLUICE_DIFFERENTIAL_SEED runs the checks of an earlier run again.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -80,8 +80,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The key of each counter lives until its state equals that of a new one, by the limit of the
-// check. Windows aligned to the clock end even if nothing is counted in them, so they are left out.
+// The key of each counter lives until its state, by the limit of the check, equals that of a new
+// counter. Windows aligned to the clock end even if nothing is counted in them, so they are left
+// out.
 void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<FixedWindow>(*counter.limit)) continue;
@@ -112,7 +113,8 @@ std::string ScriptWithLongLivedKeys() {
   return Replaced(script, "/ 1000000) + 1\n", "/ 1000000) + 1000000\n");
 }
 
-// The check script, except that its reply ends with a digit per key: whether the key existed.
+// The check script, except that its reply ends with one digit for each key, which tells whether the
+// key existed.
 std::string ScriptThatTellsWhatExists() {
   return fmt::format(R"(
 local exist = {{}}
@@ -129,8 +131,8 @@ return reply)",
 // The clock that decides checks.
 enum class TimeOf { kTest, kRedis };
 
-// Random checks on both sides. If keys expire, the embedded store drops their counters, too: rules
-// change, and what one rule has let go may still matter to the next.
+// Random checks on both sides. If keys expire, the embedded store drops their counters, too. Rules
+// change: a counter that has expired by one rule may still matter to the next.
 class Comparison {
  public:
   Comparison(TimeOf time_of, std::uint32_t seed) : time_of_(time_of), random_(seed) {}
@@ -232,7 +234,8 @@ void ExpectAgreement(TimeOf time_of, int operations) {
   const auto seed = wanted != nullptr
                         ? static_cast<std::uint32_t>(std::strtoul(wanted, nullptr, 10))
                         : std::random_device{}();
-  // Then with new stores: the embedded one holds at most 100,000 leases of units.
+  // After that, a new Comparison begins with new stores: the embedded store holds at most 100,000
+  // leases of units.
   constexpr int kMostAtOnce = 1'000'000;
   for (int round = 0; round * kMostAtOnce < operations; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
@@ -246,7 +249,7 @@ int Operations() {
   return wanted != nullptr ? std::atoi(wanted) : 100'000;
 }
 
-// One script call undoes a check whose entry the same call has replaced.
+// A script call undoes a check, although the same call has replaced the check's entry.
 TEST(Differential, SlidingLogUndoneAfterItRestarted_HoldsTheNewUnits) {
   const std::vector<CounterSpec> log = {{"log", SlidingLog{.limit = 100, .window = seconds(1)}, 0}};
   RedisServer server;

@@ -27,8 +27,8 @@ namespace sluice::test {
 
 class FakeRedis {
  public:
-  // The bytes to send when a command has arrived. If they end with kCut, they are sent without it,
-  // and the connection is closed. Called on the server's thread.
+  // The bytes to send when a command has arrived. If they end with kCut, they are sent without
+  // kCut, and the connection is closed. Called on the server's thread.
   static constexpr std::string_view kCut = "<cut>";
   using Answer = std::function<std::string(const RedisCommand&)>;
 

@@ -61,8 +61,8 @@ TEST(FleetMember, Members_CountEachOther_HaveDifferentRanks) {
   EXPECT_TRUE(WaitUntil(seconds(10), agreed));
 }
 
-// Otherwise the remaining servers would take more in an outage, while the server that left may
-// return.
+// If the server that left were not counted, the remaining servers would take more in an outage,
+// while it may return.
 TEST(FleetMember, MemberLeaves_IsStillCounted) {
   const RedisServer redis;
   const Member stays(redis);
@@ -77,8 +77,8 @@ TEST(FleetMember, MemberLeaves_IsStillCounted) {
   EXPECT_EQ(stays.view().servers, 2);
 }
 
-// As after a step back of Redis' clock. A few seconds may be the difference between servers'
-// clocks.
+// A step back of Redis' clock leaves such entries. If an entry is only a few seconds ahead, the
+// clocks of two Redis servers may differ.
 TEST(FleetMember, EntriesOfTheFuture_AreDropped) {
   const RedisServer redis;
   const std::string key(redis::FleetMember::kKey);

@@ -1,4 +1,4 @@
-// The time that a server has for its slot map, on a loop whose time the test sets.
+// How long a node may take to send its slot map, on a loop whose time the test sets.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ class LayoutWatchTest : public testing::Test {
     cluster_.Start();
     loop_.RunUntilIdle();
     loop_.wire()->TakeSent();
-    Receive("+OK\r\n", {});  // to CLIENT SETNAME
+    Receive("+OK\r\n", {});  // answers CLIENT SETNAME
     EXPECT_NE(loop_.wire()->TakeSent().find("SLOTS"), std::string::npos);
   }
   ~LayoutWatchTest() override { cluster_.Stop(); }

@@ -42,8 +42,8 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
-// The check of the new rate is denied, and that of the old one takes, but neither cuts the life of
-// the counter short.
+// The check of the new rate is denied, and that of the old rate is admitted. Neither shortens the
+// life of the counter.
 TEST(MemoryStore, RateLowered_CheckOfTheNewRate_KeepsTheCounterWhileItMatters) {
   struct Row {
     Limit before;
@@ -71,7 +71,7 @@ TEST(MemoryStore, RateLowered_CheckOfTheNewRate_KeepsTheCounterWhileItMatters) {
     check(row.after, 50, Mode::kPeek);
     check(row.before, 1, Mode::kCharge);
     clock.Advance(row.matters / 2);
-    EXPECT_EQ(Submit(store, "new"), StoreFailure::kOverloaded) << "it still matters";
+    EXPECT_EQ(Submit(store, "new"), StoreFailure::kOverloaded) << "the old counter still matters";
     clock.Advance(row.matters);
     EXPECT_FALSE(Submit(store, "new"));
   }
@@ -89,7 +89,7 @@ TEST(MemoryStore, MaxKeys_AreCountedOverAllShards) {
     EXPECT_EQ(store.size(), static_cast<std::size_t>(kKeys));
   };
   add("a");
-  clock.Advance(seconds(60));  // all are finished, in every shard
+  clock.Advance(seconds(60));  // all counters are finished, in every shard
   add("b");
   BlockingReset reset({"b7"});
   store.Reset(reset);
@@ -133,11 +133,11 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_TheRestContinues) {
     EXPECT_GT(taken, 100);
     EXPECT_LT(store.memory(), kMost + 1000);
     EXPECT_EQ(Take(store, "new", window), StoreFailure::kOverloaded);
-    EXPECT_FALSE(Take(store, "old", window)) << "needs no more memory";
+    EXPECT_FALSE(Take(store, "old", window)) << "the log needs no more memory";
     EXPECT_FALSE(Take(store, "log", limit, Mode::kPeek));
     EXPECT_FALSE(Take(store, "log", limit, Mode::kSettle));
     clock.Advance(seconds(61));
-    EXPECT_FALSE(Take(store, "new", window)) << "all is finished";
+    EXPECT_FALSE(Take(store, "new", window)) << "all counters are finished";
   }
 }
 
@@ -158,7 +158,7 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(Lend(store, kMost), StoreFailure::kOverloaded);
   EXPECT_FALSE(Submit(store, "another")) << "without a lease";
   EXPECT_FALSE(Lend(store, 7, Mode::kSettle));
-  EXPECT_FALSE(Lend(store, kMost)) << "in the place of one that was settled";
+  EXPECT_FALSE(Lend(store, kMost)) << "it takes the place of a settled lease";
 
   clock.Advance(seconds(60) + kSettlesFor);
   EXPECT_FALSE(Lend(store, kMost + 1));
@@ -166,7 +166,7 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(store.leases(), 1U);
 }
 
-// Many leases are settled within the minute for which a settlement is remembered.
+// Many leases are settled within one minute, and a store remembers each settlement for a minute.
 TEST(MemoryStore, SettledLeases_AreBounded) {
   constexpr int kMost = MemoryStore::kMaxOpenLeases;
   ManualClock clock(Time(seconds(1000)));
@@ -249,7 +249,7 @@ TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
   const auto filling = time_of([&] {
     for (int i = 0; i < kKeys; ++i) add(i);
   });
-  clock.Advance(seconds(10));  // from now on one ends every 500 µs
+  clock.Advance(seconds(10));  // from now on, one counter ends every 500 µs
   const auto flood = time_of([&] {
     for (int i = 0; i < kNew; ++i) add(kKeys + i);
   });
@@ -281,7 +281,8 @@ TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
   EXPECT_LT(time_of_filling_to(kHolders), 5 * first);
 }
 
-// A check without a seed, such as the settlement of a lease, does not make the next one start anew.
+// A check without a seed, such as the settlement of a lease, does not make the next check start
+// anew.
 TEST(MemoryStore, SeededCounter_IsWrittenWithoutItsSeed_KeepsItsState) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_keys = 10, .shards = 1});

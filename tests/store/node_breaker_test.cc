@@ -1,5 +1,5 @@
-// When a node's breaker opens, how checks fail then, and how it closes again. Also the limit on
-// waiting checks.
+// When a node's breaker opens, how checks fail while it is open, and how it closes again. Also the
+// limit on the number of waiting checks.
 #include <gmock/gmock.h>
 
 #include "tests/store/node_test.h"
@@ -48,16 +48,16 @@ TEST_F(NodeBreaker, CallIsOverdue_QueuedChecksFailAndNoneIsSent) {
   EXPECT_FALSE(IsOpen());
   RunIteration({}, milliseconds(3));
   EXPECT_TRUE(IsOpen());
-  EXPECT_EQ(checks_[0]->answered, 0) << "it has time, and may be answered yet";
+  EXPECT_EQ(checks_[0]->answered, 0) << "it has time left, and may still be answered";
   for (int i = 1; i <= 3; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnsent);
   const SteadyTime wake = loop_.timers().NextWake();
   RunIteration([this] { SubmitDifferent(3, "later"); });
   for (int i = 4; i <= 6; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnreachable);
-  EXPECT_EQ(loop_.timers().NextWake(), wake) << "an answer costs no timer";
+  EXPECT_EQ(loop_.timers().NextWake(), wake) << "an answer sets no timer";
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
-// The deadlines of the callers pass; their call still has its timeout.
+// The deadlines of the callers pass, but the timeout of their call has not passed yet.
 TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   RunIteration([this] {
     RecordingCheck& check = Make("k");
@@ -66,7 +66,7 @@ TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   });
   RunIteration({}, milliseconds(5));
   EXPECT_EQ(answers_, 1);
-  EXPECT_FALSE(IsOpen()) << "3 ms of the caller say nothing about Redis";
+  EXPECT_FALSE(IsOpen()) << "a caller's deadline of 3 ms says nothing about Redis";
   RunIteration({}, milliseconds(6));
   EXPECT_TRUE(IsOpen());
 }
@@ -90,7 +90,7 @@ TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   Trip();
   reachable_.clear();
   ReplyToAll();
-  EXPECT_TRUE(IsOpen()) << "a late reply is no good sign";
+  EXPECT_TRUE(IsOpen()) << "a late reply does not close it";
   EXPECT_LE(AwaitProbe(), milliseconds(200));
   EXPECT_THAT(Runs(), ElementsAre(1));
   EXPECT_THAT(reachable_, IsEmpty());
@@ -107,11 +107,12 @@ TEST_F(NodeBreaker, LoopIsLateWhileAProbeIsInFlight_TheProbeGetsNoMoreTime) {
   ReplyToAll();
   AwaitProbe();
   RunIteration({}, milliseconds(40));
-  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 2")) << "it has failed";
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 2"))
+      << "the probe has failed";
 }
 
 // The round trip to Redis is 20 ms, longer than the callers' deadlines.
-TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
+TEST_F(NodeBreaker, RoundTripExceedsDeadlines_OnlyProbesAreCharged) {
   Trip();
   ReplyToAll();
   std::deque<int> sent;  // the millisecond in which each of commands_ was sent
@@ -144,10 +145,10 @@ TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
     if (!well) commands_.clear();
   };
   for (int i = 0; i < 19; ++i) answer(false);
-  EXPECT_FALSE(IsOpen()) << "so few say nothing";
+  EXPECT_FALSE(IsOpen()) << "so few errors say nothing";
   RunIteration({}, seconds(2));
   for (int i = 0; i < 40; ++i) answer(i % 2 == 0);
-  EXPECT_FALSE(IsOpen()) << "half of them";
+  EXPECT_FALSE(IsOpen()) << "only half of the calls failed";
   answer(false);
   EXPECT_TRUE(IsOpen());
   AwaitProbe();
@@ -165,7 +166,7 @@ TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_LE(AwaitProbe(), milliseconds(3));
-  EXPECT_THAT(reachable_, ElementsAre(false)) << "its breaker is open";
+  EXPECT_THAT(reachable_, ElementsAre(false)) << "the breaker is still open";
   ReplyToAll();
   EXPECT_FALSE(IsOpen());
   EXPECT_THAT(reachable_, ElementsAre(false, true));
@@ -222,7 +223,8 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
   EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
-// More checks than Redis has recently answered would wait in vain.
+// Redis would not answer more checks in time than it answered recently, so others would wait in
+// vain.
 TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;
@@ -255,9 +257,9 @@ TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
     ReplyToAll();
   };
   answer_one_after(milliseconds(5));
-  EXPECT_EQ(overloaded_now(), 0) << "answered in the half of the timeout before this one";
+  EXPECT_EQ(overloaded_now(), 0) << "they were answered in the previous half of the timeout";
   answer_one_after(milliseconds(20));
-  EXPECT_EQ(overloaded_now(), 200) << "that was long ago";
+  EXPECT_EQ(overloaded_now(), 200) << "those answers were long ago";
 }
 
 }  // namespace

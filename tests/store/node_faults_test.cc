@@ -51,10 +51,10 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsOnlyThatCheck) {
   RunIteration({}, milliseconds(2));
   EXPECT_EQ(answers_, 2);
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
-  checks_[0].reset();  // as its owner may
+  checks_[0].reset();  // its owner may destroy it now
   while (!commands_.empty()) Reply();
   EXPECT_EQ(Remaining(*checks_[1]), 9);
-  EXPECT_EQ(Remaining(*checks_[2]), 8) << "the one before it has been charged";
+  EXPECT_EQ(Remaining(*checks_[2]), 8) << "the check before it has been charged";
   EXPECT_THAT(Runs(), IsEmpty());
 }
 
@@ -76,7 +76,7 @@ TEST_F(NodeFaults, CallersDeadline_IsNoFailureOfRedis) {
   for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
 }
 
-// If this counted as a failure of the store, the policy would decide.
+// If the caller's deadline counted as a failure of the store, the policy would decide.
 TEST_F(NodeFaults, ExhaustedLimit_DeadlineOfANanosecond_NeverAdmits) {
   for (int i = 0; i < 10; ++i) {
     RunIteration([this] { Submit("k"); });
@@ -101,16 +101,16 @@ TEST_F(NodeFaults, LateLoop_RestartsTheTimeoutOnce) {
   });
   RunIteration([this] { SubmitFor("gathered", milliseconds(10)); });
   RunIteration({}, milliseconds(16));
-  EXPECT_EQ(answers_, 0) << "the loop slept, not Redis";
+  EXPECT_EQ(answers_, 0) << "the loop was late, not Redis";
   RunIteration({}, milliseconds(3));
-  EXPECT_EQ(answers_, 1) << "beyond its last deadline nobody waits";
+  EXPECT_EQ(answers_, 1) << "after its last deadline, nobody waits for it";
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kCallerTimeout);
   RunIteration({}, milliseconds(20));
   ASSERT_EQ(answers_, 3) << "once only";
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
-// The process slept, so the silence is its own.
+// The process was suspended, so the silence does not come from the server.
 TEST_F(NodeFaults, LateLoop_IsNotSilenceOfTheServer) {
   Begin({.timeout = milliseconds(10), .silence = milliseconds(50)});
   RunIteration([this] { Submit("a"); });
@@ -190,7 +190,7 @@ TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsAnUnknownOutcome) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_unknown_outcomes_total 2"));
 }
 
-// A replica can deny, too.
+// A replica can deny checks, too, so a denial does not show a working master.
 TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePauses) {
   for (int i = 0; i <= 10; ++i) {
     RunIteration([this] { Submit("full"); });
@@ -225,7 +225,7 @@ TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersBesideThem) {
   EXPECT_EQ(answers_, 4);
 }
 
-// Checks are used again, and so may be extended again.
+// The owner may use a check again. Its timeout may then be extended once more.
 TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
   RecordingCheck& check = Make("a");
   for (int i = 0; i < 2; ++i) {
@@ -234,14 +234,14 @@ TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
       node_->Submit(check);
     });
     RunIteration({}, milliseconds(16));
-    EXPECT_EQ(check.answered, i) << "the loop slept, not Redis";
+    EXPECT_EQ(check.answered, i) << "the loop was late, not Redis";
     Reply();
     EXPECT_EQ(check.answered, i + 1);
     EXPECT_FALSE(check.failure());
   }
 }
 
-// Bytes are received before timers fire.
+// In an iteration, bytes are received before timers fire.
 TEST_F(NodeFaults, ReplyInTheIterationOfTheDeadline_IsInTime) {
   RunIteration([this] { SubmitFor("a", milliseconds(10)); });
   const std::string reply = TakeReply();
@@ -276,9 +276,9 @@ TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
   Receive("+OK\r\n");
   while (loop_.wire() == nullptr) RunIteration({}, milliseconds(1));
   Receive("-NOPERM SETNAME\r\n");
-  EXPECT_FALSE(loop_.wire()->closed()) << "a name is not needed";
+  EXPECT_FALSE(loop_.wire()->closed()) << "the connection needs no name";
   Receive("-NOPERM EXISTS\r\n");
-  EXPECT_FALSE(loop_.wire()->closed()) << "the script may be loaded all the same";
+  EXPECT_FALSE(loop_.wire()->closed()) << "the script may already be loaded";
   Receive("-NOPERM LOAD\r\n");
   EXPECT_EQ(loop_.wire(), nullptr);
   LogIn();
@@ -292,7 +292,7 @@ TEST_F(NodeFaults, UnsolicitedReply_EndsTheConnectionOnly) {
   ExpectServing();
 }
 
-// Otherwise the next pack would get this one's reply.
+// If the connection stayed, the next pack would get the reply of this one.
 TEST_F(NodeFaults, ReplyOfTheWrongShape_EndsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     RunIteration([this] { Submit("a"); });
@@ -324,7 +324,7 @@ TEST_F(NodeFaults, BytesThatAreNotRedis_EndTheConnection) {
   ExpectServing();
 }
 
-// Checks wait for the first connection only.
+// Checks wait only for the first connection of a node.
 TEST_F(NodeFaults, NodeThatChecksWaitedFor_LosesItsConnection_ChecksFailAtOnce) {
   unconnected_ = redis::Node::WhenUnconnected::kWait;
   Begin({});
@@ -338,8 +338,8 @@ TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {
       "*134217727\r\n",                 // such a reply is refused without further bytes
-      "*2\r\n*1\r\n*65536\r\n",         // in sum
-      "$536870911\r\n" + megabyte,      // a part of it
+      "*2\r\n*1\r\n*65536\r\n",         // too many elements in sum
+      "$536870911\r\n" + megabyte,      // a part of a large string
       "-" + megabyte,                   // a line without an end
       "*2\r\n$1048576\r\n" + megabyte,  //
   };
@@ -377,7 +377,7 @@ TEST_F(NodeFaults, ReplyOfManyCounters_IsAccepted) {
   EXPECT_FALSE(check.failure());
 }
 
-// Each of them is no larger than allowed.
+// None of the replies is larger than allowed.
 TEST_F(NodeFaults, ManyRepliesAtOnce_AreRead) {
   for (int i = 0; i < 2; ++i) {
     RunIteration([this] { SubmitDifferent(64, "k"); });
@@ -398,9 +398,9 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   ASSERT_THAT(Runs(), ElementsAre(1, 64));
   redis_.Ask({"SCRIPT", "FLUSH"});
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(64, 0, 1)) << "the script, and the first pack behind it";
+  EXPECT_THAT(Runs(), ElementsAre(64, 0, 1)) << "the script is sent, and the first pack after it";
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(0, 1, 64)) << "nothing new goes before the second";
+  EXPECT_THAT(Runs(), ElementsAre(0, 1, 64)) << "no new check is sent before the second pack";
   EXPECT_EQ(answers_, 0);
   while (!commands_.empty()) Reply();
   ASSERT_EQ(answers_, 129);
@@ -410,10 +410,11 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   }
 }
 
-// The pack owns the data that it sends.
+// The pack owns the data that it sends, so it does not need the check that failed.
 TEST_F(NodeFaults, ScriptMissingAfterOneCheckFailed_OthersAreDecided) {
   RunIteration([this] {
-    SubmitFor("of one who leaves, in a string that is long enough", milliseconds(10));
+    SubmitFor("a key of a check that fails, too long for the string's own buffer",
+              milliseconds(10));
     SubmitFor("k", milliseconds(40));
   });
   redis_.Ask({"SCRIPT", "FLUSH"});
@@ -433,7 +434,7 @@ TEST_F(NodeFaults, ScriptMissingAfterAllChecksFailed_NothingIsSentAgain) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
-// Redis before version 7 wraps the error of a command in a script.
+// Redis before version 7 puts the error of a command into an error of the script.
 TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
   const std::string wordings[] = {
       "-READONLY You can't write against a read only replica.\r\n",
@@ -453,7 +454,7 @@ TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
       LogIn();
       pauses += loop_.now() - down;
     }
-    EXPECT_GT(pauses, 6 * milliseconds(200)) << "a login alone does not end the pauses";
+    EXPECT_GT(pauses, 6 * milliseconds(200)) << "a login alone does not shorten the pauses";
     ExpectServing();
     Receive("+OK\r\n");
     const SteadyTime down = loop_.now();

@@ -1,5 +1,5 @@
-// Checks that were answered before Redis replied: grants of late replies, and leases without a
-// holder.
+// Checks that were answered before Redis replied: units granted by late replies, and leases without
+// a holder.
 #include <gmock/gmock.h>
 
 #include "tests/store/node_test.h"
@@ -66,7 +66,7 @@ class NodeLate : public NodeTest, private StoreListener {
   void OnSettled(const StoreCheck&) override {}
 };
 
-// Nobody holds it.
+// Nobody holds the grant of a check that has failed.
 TEST_F(NodeLate, GrantInALateReply_IsReturned) {
   const Limit large = FixedWindow{.limit = 800, .window = minutes(60)};
   RunIteration([&] {
@@ -86,7 +86,7 @@ TEST_F(NodeLate, GrantInALateReply_IsReturned) {
 
 TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
   TimeOut("k");
-  checks_.clear();  // as its owner may
+  checks_.clear();  // the owner may destroy the check now
   Reply();
   EXPECT_THAT(late_, ElementsAre(9));
   EXPECT_EQ(RemainingNow("k", limit_), 9);
@@ -108,7 +108,7 @@ TEST_F(NodeLate, TimedOutCheckIsReused_CountsAsWaitingOnlyWhileItWaits) {
   EXPECT_EQ(RemainingNow("k", limit_), 9);
 }
 
-// Its owner has another answer already.
+// The owner of the check already has another answer.
 TEST_F(NodeLate, RedirectOfATimedOutCheck_IsNotFollowed) {
   clustered_ = true;
   Begin({});
@@ -152,7 +152,6 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
-// The holder was answered that its lease is valid until its ttl has passed.
 TEST_F(NodeLate, LeaseDeniedTooLate_HasNothingToRelease) {
   for (std::uint8_t number = 1; number <= 5; ++number) {
     RunIteration([&] { node_->Submit(MakeHolder("slots", number)); });
@@ -169,6 +168,7 @@ TEST_F(NodeLate, LeaseDeniedTooLate_HasNothingToRelease) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
+// The holder was told that its lease is valid until its ttl has passed.
 TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   RunIteration([&] { node_->Submit(MakeHolder("slots", 1)); });
   Reply();
@@ -184,9 +184,9 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
-// A lease that a server granted in an outage and reports: its holder keeps it, and the report is
-// repeated. Here the second report overtakes the consequences of the first, since another thread
-// has found that Redis works.
+// A server granted a lease in an outage and reports it afterward. The holder keeps the lease, and
+// the report is repeated. Here the second report is sent before the first one's late reply is dealt
+// with, since another thread has found that Redis works.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);
@@ -217,7 +217,7 @@ TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
   RunIteration([&] {
     for (std::uint8_t i = 0; i < 5; ++i) node_->Submit(MakeHolder("slots", i));
   });
-  TakeReply();  // Redis has decided, and no caller is notified
+  TakeReply();  // Redis has decided, but no caller is told
   Receive("HTTP/1.1 400 Bad Request\r\n");
   EXPECT_EQ(answers_, 5);
   checks_.clear();
@@ -239,7 +239,7 @@ TEST_F(NodeLate, ConnectionLostWhileUndoing_ChargesStayAndLeasesAreReleased) {
     settler_->Undo(charged);
     settler_->Undo(holder);
   });
-  commands_.clear();  // Redis gets neither
+  commands_.clear();  // Redis gets neither undo
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
@@ -260,7 +260,8 @@ TEST_F(NodeLate, ReleaseIsRefused_IsRepeated) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
-// Its caller has a place in the queue, and another caller waits behind it.
+// The caller has a place in the queue, and another caller waits behind it, so its place cannot be
+// given back.
 TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   const Limit queue = LeakyBucket{.rate = 1, .period = minutes(1), .queue = 5};
   for (int i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// How a node batches checks, iteration by iteration: into coalesced checks and packs, and their
+// How a node batches checks, iteration by iteration: into coalesced checks and packs, and in which
 // order.
 #include "tests/store/node_test.h"
 
@@ -34,13 +34,13 @@ TEST_F(NodeTest, CallIsInFlight_ChecksAreQueuedUntilItsReply) {
   EXPECT_EQ(answers_, 6);
 }
 
-// A lone plain check costs Redis less than the first one of a pack.
+// A single plain check costs Redis less than the first check of a pack.
 TEST_F(NodeTest, FewPlainChecks_AreSentAtOnceInOneCallEach) {
   RunIteration([this] { SubmitDifferent(4, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1, 1, 1, 1));
   RunIteration([this] { SubmitDifferent(2, "gathered"); });
   for (int i = 0; i < 3; ++i) Reply();
-  EXPECT_THAT(Runs(), ElementsAre(1)) << "of the four";
+  EXPECT_THAT(Runs(), ElementsAre(1)) << "one of the four calls";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(1, 1));
   while (!commands_.empty()) Reply();
@@ -68,7 +68,7 @@ TEST_F(NodeTest, FewChecksWithOneThatIsNotPlain_AreSentInOneCall) {
   }
 }
 
-// A check that an owner submits when it is answered is sent in the same iteration.
+// If an owner submits a check while it is answered, that check is sent in the same iteration.
 TEST_F(NodeTest, CheckSubmittedByAnAnswer_IsSentAtTheEndOfThatIteration) {
   RunIteration([this] { Submit("a").then = [this] { Submit("b"); }; });
   Reply();
@@ -86,7 +86,7 @@ TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThird) {
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(64, 64));
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(64)) << "5 are left, which is no full pack";
+  EXPECT_THAT(Runs(), ElementsAre(64)) << "5 are left, which do not fill a pack";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(5));
   Reply();
@@ -106,7 +106,7 @@ TEST_F(NodeTest, EqualChecks_AreCoalescedAndAnsweredInOrder) {
   }
 }
 
-// All are counted, even those beyond the limit; each gets the answer of its position.
+// All units are counted, even those beyond the limit. Each check gets the answer of its position.
 TEST_F(NodeTest, EqualCharges_AreCoalescedAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {
@@ -154,7 +154,8 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesce
     });
     EXPECT_EQ(ReplyToAll(), 2);
   }
-  // In turns: equal ones still join, though a few kinds may displace each other.
+  // The kinds alternate: equal checks are still coalesced, though a few kinds may displace each
+  // other.
   const int kinds = static_cast<int>(std::size(changes));
   RunIteration([&] {
     for (int round = 0; round < 2; ++round) {
@@ -188,7 +189,7 @@ TEST_F(NodeTest, EqualChecksOfRareKinds_AreNotCoalesced) {
   for (const auto& check : checks_) EXPECT_FALSE(check->failure());
 }
 
-// The third would be decided before the second if it joined the first.
+// If the third check joined the first, it would be decided before the second.
 TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
   for (const bool in_order : {true, false}) {
     checks_.clear();
@@ -210,7 +211,7 @@ TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
   }
 }
 
-// If the script were missing for the first pack alone, the second would be decided before it.
+// If the script were missing for the first pack only, the second pack would be decided before it.
 TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
     RecordingCheck& check = Make(key);
@@ -219,7 +220,7 @@ TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
     node_->Submit(check);
   };
   RunIteration([&] { submit("shared", 1); });
-  // The queue tells counters apart by their hashes modulo 1024.
+  // The queue identifies counters by their hashes modulo 1024.
   int number = 0;
   const auto submit_others = [&] {
     for (int submitted = 0; submitted < 40; ++number) {
@@ -234,7 +235,7 @@ TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
     submit("shared", 2);
     submit_others();
   });
-  EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "those before it may go";
+  EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "the checks before it may be sent";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(40));
   Reply();
@@ -244,7 +245,7 @@ TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
   EXPECT_EQ(Remaining(*checks_[41]), 7);
 }
 
-// More than fit the tables at once, taken and expired in between.
+// More checks than fit into the tables at once. They are answered, or time out, in between.
 TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
   for (int round = 0; round < 20; ++round) {
     RunIteration([&] {
@@ -274,7 +275,7 @@ TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   EXPECT_EQ(answers_, 6);
 }
 
-// Otherwise, a server would refuse all checks after an outage.
+// If they counted, a server would refuse all checks after an outage.
 TEST_F(NodeTest, ChecksThatFailed_DoNotCountAsWaiting) {
   Begin({.max_pending = 5});
   RunIteration([this] { SubmitDifferent(20, "refused"); });

@@ -1,4 +1,4 @@
-// A node of the Redis store on a loop whose iterations the test runs, in front of a real Redis
+// A node of the Redis store, on a loop whose iterations the test runs. Behind it is a real Redis
 // whose replies the test delivers.
 #pragma once
 
@@ -55,7 +55,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   NodeTest() { Begin({}); }
   ~NodeTest() override { End(); }
 
-  // Starts again with a node that is ready.
+  // Starts again with a new node, and waits until it is ready.
   void Begin(const redis::NodeOptions& options, bool inspects = false) {
     End();
     const redis::ServerAccess access;
@@ -144,7 +144,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     return runs;
   }
 
-  // Replies to all that is sent. Returns how many script runs that took.
+  // Replies to everything that is sent. Returns the number of script runs that this took.
   int ReplyToAll() {
     int runs = 0;
     for (; !commands_.empty(); Reply()) runs += Runs().front();
@@ -171,7 +171,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   std::deque<RedisCommand> commands_;  // sent but not answered yet
   std::vector<bool> reachable_;        // as reported to the owner
   std::vector<redis::PendingPtr> redirected_;
-  // From the next Begin on.
+  // Takes effect at the next Begin.
   bool clustered_ = false;
   redis::Node::WhenUnconnected unconnected_ = redis::Node::WhenUnconnected::kFail;
 

@@ -26,25 +26,25 @@ class RandomOperations {
   // For further choices of the test.
   Random& random() { return random_; }
 
-  // A time from an answer; the next steps may land on it, or just beside it.
+  // Remembers a time from an answer. Later steps may land on it, or just beside it.
   void Remember(Duration edge) {
     if (edge != Verdict::kNever) edges_[random_.Below(edges_.size())] = edge;
   }
 
   Duration RandomStep();
 
-  // A check, and the number of its repetitions.
+  // A check, and how often it is repeated.
   Operation RandomOperation(Time now);
 
-  // The clock goes back, so what has ended may seem not to have.
+  // The clock goes back, so leases that have ended may seem to be open again.
   void ForgetLeasesOfUnits() { unit_leases_.clear(); }
 
-  // The counters that may hold the lease are those of the check that took it.
+  // Remembers the lease. The counters that may hold it are those of the check that took it.
   void RememberLease(const BlockingCheck& check);
 
-  // May be undone later, once.
+  // The grant may be undone later, once.
   void RememberGrant(const StoreCheck& check);
-  // What it prefetched may be returned.
+  // The units that the check prefetched may be returned later.
   void RememberPrefetched(const StoreCheck& check);
 
  private:
@@ -54,7 +54,7 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
-  // A grant that a check got, and may return, once, or twice.
+  // A grant that a check got. It may be returned once or twice.
   struct HeldGrant {
     std::string key;
     Grant grant;
@@ -63,17 +63,17 @@ class RandomOperations {
   void AskForGrants(BlockingCheck& check);
   Operation RandomLeaseOperation(Time now);
   Operation RandomOperationOnUnits(Time now);
-  // Mostly of a recent one.
+  // Undoes a grant, mostly a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
-  // Then its id must not be used to take slots: Redis may still have some of its expired slots,
-  // which would be too many if it takes fewer.
+  // If the lease may have ended, its id must not be used to take slots: Redis may still have some
+  // of its expired slots. If a check takes fewer slots than that, Redis would count too many.
   static bool MayHaveEnded(const HeldLease& held, Time now);
-  // With what its caller reports, which may be nothing.
+  // The lease with its caller's report, which may be empty.
   Lease Ending(const HeldLease& held);
-  // With distinct counters in ascending groups, whose limits support the mode.
+  // A check with distinct counters in ascending groups, whose limits support the mode.
   std::unique_ptr<BlockingCheck> RandomCheck(Mode mode);
 
   Random random_;

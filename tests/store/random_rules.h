@@ -1,5 +1,5 @@
-// Limits of every algorithm from a seed. Each subject has two, like a rule and its override, and
-// any of them may change before it is used, as in a reload. Those of one shape share a counter.
+// Limits of every algorithm from a seed. Each subject has two limits, like a rule and its override.
+// Each of them may change before it is used, as in a reload. Limits of one shape share a counter.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class RandomRules {
  public:
   explicit RandomRules(Random& random);
 
-  // A limit in force, and the name of its counter. Valid as long as this.
+  // A limit in force, and the name of its counter. Valid as long as this object.
   struct Rule {
     std::string key;
     const Limit* limit;
@@ -51,9 +51,9 @@ class RandomRules {
   };
 
   Random& random_;
-  std::deque<Limit> kept_;  // all limits there ever were
+  std::deque<Limit> kept_;  // all limits that ever were in force
   std::vector<Subject> subjects_;
-  std::size_t busy_ = 0;  // from this on, a few subjects that are used often
+  std::size_t busy_ = 0;  // from this index on: a few subjects that are used often
 };
 
 }  // namespace sluice::test

@@ -76,9 +76,9 @@ std::unique_ptr<RedisStore> Connect(const RedisCluster& cluster) {
   return store;
 }
 
-constexpr std::size_t kFirst = 0;       // of the first node's slots
-constexpr std::size_t kSecond = 6000;   // of the second's
-constexpr std::size_t kThird = 12'000;  // of the third's
+constexpr std::size_t kFirst = 0;       // one of the first node's slots
+constexpr std::size_t kSecond = 6000;   // one of the second's
+constexpr std::size_t kThird = 12'000;  // one of the third's
 
 std::int64_t Remaining(RedisStore& store, const std::string& key, const Limit& limit) {
   BlockingCheck peek({{key, limit}}, 1, Mode::kPeek);
@@ -110,7 +110,7 @@ TEST(RedisClusterStore, ChecksOfManySlots_AreOneCallForEachNode) {
   EXPECT_EQ(calls(), expected);
 }
 
-// A denied check is undone on the nodes that have granted it.
+// If a check is denied, it is undone on the nodes that granted it.
 TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
   Three().Flush();
   const auto store = Connect(Three());
@@ -129,7 +129,7 @@ TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
     EXPECT_FALSE(check.counters[1].verdict.admitted);
     EXPECT_EQ(Remaining(*store, a, wide), 4) << "undone in the order of arrival";
     EXPECT_EQ(Remaining(*store, c, wide), 4);
-    EXPECT_EQ(Remaining(*store, d, wide), 4) << "nor is a shadow rule charged";
+    EXPECT_EQ(Remaining(*store, d, wide), 4) << "the shadow rule is not charged either";
   }
 }
 
@@ -163,7 +163,7 @@ TEST(RedisClusterStore, LeaseThatSpansNodes_IsTakenRenewedAndReleasedWhole) {
   };
   EXPECT_TRUE(run(1, Mode::kConsume));
   EXPECT_FALSE(run(2, Mode::kConsume));
-  EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken there is given back";
+  EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken on that node is given back";
   EXPECT_TRUE(run(1, Mode::kRenew));
   EXPECT_FALSE(run(2, Mode::kRenew));
   EXPECT_TRUE(run(1, Mode::kSettle));
@@ -189,7 +189,8 @@ TEST(RedisClusterStore, JoinsItsFleet) {
   store.Stop();
 }
 
-// The migration may have been interrupted: no server would start until an operator ends it.
+// The migration may have been interrupted and never end. Without this, no server could start until
+// an operator ends it.
 TEST(RedisClusterStore, SlotOfTheFleetMigrates_IsJoined) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -213,8 +214,8 @@ TEST(RedisClusterStore, SlotOfTheFleetMigrates_IsJoined) {
   store->Stop();
 }
 
-// While a slot migrates, its counters are on one node or on the other, and new ones are created on
-// the other.
+// While a slot migrates, each of its counters is on the old node or on the new one. New counters
+// are created on the new one.
 TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -236,7 +237,7 @@ TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   EXPECT_EQ(charge({{fresh, kMany}, {fresh + "2", kMany}}), kMany.limit - 1) << "two at once";
   EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 2);
 
-  // One has moved and one has not: decided as soon as both are on one node.
+  // One counter has moved and one has not. The check is decided as soon as both are on one node.
   BlockingCheck both({{old, kMany}, {moved, kMany}});
   both.Start(*store);
   EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 3);
@@ -251,7 +252,7 @@ TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   cluster.Move(kSlot, 0);
 }
 
-// Checks that take grants, and return earlier ones, while slots move.
+// While slots move, checks take grants and return earlier ones.
 TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -260,7 +261,7 @@ TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
   const Limit limit = FixedWindow{.limit = 800, .window = hours(24)};
   const std::string key = KeyIn(kSlot), other = KeyIn(kThird);
   std::vector<Grant> held(2);
-  // Uses 30 of each grant that is held, returns the rest, and takes the next.
+  // Uses 30 units of each grant that is held, returns the rest, and takes the next grant.
   const auto exchange = [&](Mode mode) {
     BlockingCheck check({{key, limit}, {other, limit}}, 1, mode);
     check.concerns_grants = true;
@@ -291,8 +292,8 @@ TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
   cluster.Move(kSlot, 0);
 }
 
-// A probe charges a new counter. A node refuses new counters of a slot that is migrating away,
-// which can last: for example, if the migration was interrupted.
+// A probe charges a new counter. While a slot migrates, the old node refuses new counters of the
+// slot. That can last, for example if the migration was interrupted.
 TEST(RedisClusterStore, SlotOfAProbeMigrates_BreakerStillCloses) {
   RedisCluster& cluster = Three();
   const std::uint16_t slot = SlotOf("sluice:{probe}:fixed_window:1s");
@@ -317,8 +318,8 @@ TEST(RedisClusterStore, SlotOfAProbeMigrates_BreakerStillCloses) {
   cluster.Move(slot, from);
 }
 
-// With `cluster-preferred-endpoint-type hostname`, a node without a name is "?" in the slot map and
-// in redirects. The slot map also has its address.
+// With `cluster-preferred-endpoint-type hostname`, a node without a hostname is "?" in the slot map
+// and in redirects. Its address is in the slot map, too.
 TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
   RedisCluster& cluster = Three();
   const auto announce = [&](const std::string& type) {
@@ -342,9 +343,9 @@ TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
   announce("ip");
 }
 
-// Counters that are sets still exist when all their entries have expired or are rewritten. In a
-// migrating slot they must not disappear even for a moment: they could not be written again, and
-// the call would end after some of its writes and be sent again.
+// A counter that is a set still exists when all its entries have expired or are rewritten. In a
+// migrating slot it must not disappear even for a moment: it could not be written again, and the
+// call would end after some of its writes and be sent again.
 TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -400,7 +401,7 @@ TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   cluster.Move(kSlot, 0);
 }
 
-// Callers that check one of many counters after another on an io thread, without a pause.
+// Callers on an io thread. They check one of many counters after another, without a pause.
 class Crowd {
  public:
   struct Subject {
@@ -417,8 +418,8 @@ class Crowd {
     });
   }
 
-  // Lets each subject be checked at least `more` times again, and ends. Returns how many checks
-  // failed.
+  // Waits until each subject was checked at least `more` times again, then ends. Returns how many
+  // checks failed.
   int End(std::int64_t more) {
     Io().RunOn(0, [&](net::Loop&) {
       rounds_left_ = (more + 1) * static_cast<std::int64_t>(subjects_.size());
@@ -448,8 +449,8 @@ class Crowd {
       crowd_.failures_ += failure() ? 1 : 0;
       if (crowd_.rounds_left_ > 0 && --crowd_.rounds_left_ == 0) crowd_.ending_ = true;
       if (crowd_.ending_) return crowd_.OnEnded();
-      // Not within the store's answer, since a store that answers at once would recurse without
-      // end.
+      // The next check is not submitted within the store's answer: if a store answers at once, that
+      // would recurse without end.
       net::Loop::Current()->Post([this] { AskNext(); });
     }
 
@@ -502,7 +503,7 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   const std::size_t added = cluster.AddMaster();
   for (const std::uint16_t slot : slots) cluster.Move(slot, added);
   for (const std::uint16_t slot : slots) cluster.Move(slot, 1);
-  // A node without slots is no longer used, and may stop.
+  // A node without slots is no longer used, and may be stopped.
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     const std::string clients = cluster.node(added).Connect().Text({"CLIENT", "LIST"});
     return clients.find("name=sluiced") == std::string::npos;
@@ -545,7 +546,7 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksAreSentBySlot) {
     EXPECT_TRUE(check.RunOn(store).admitted);
     EXPECT_EQ(check.counters[1].verdict.remaining, kMany.limit - i);
   }
-  EXPECT_EQ(refused, 1) << "found out once";
+  EXPECT_EQ(refused, 1) << "the store tries that only once";
 }
 
 TEST(RedisClusterStore, SlotMapWithARangeForEachSlot_IsRead) {
@@ -624,7 +625,7 @@ TEST(RedisClusterStore, MasterDies_ReplicaTakesOver_OtherNodesContinue) {
   EXPECT_EQ(std::set(before.begin(), before.end()).size(), 3);
   cluster.Kill(0);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !decides(kFirst); }));
-  // Each node learns by itself that the cluster is complete again.
+  // Each node learns separately that the cluster is complete again.
   for (const std::size_t slot : {kFirst, kSecond, kThird}) {
     EXPECT_TRUE(WaitUntil(kTimeout, [&] { return decides(slot); }));
   }

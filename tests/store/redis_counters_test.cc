@@ -21,7 +21,7 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// A store on Redis' own clock, with only the permissions of docs/redis.md. So keys begin with
+// A store on Redis' own clock, with only the permissions of docs/redis.md: keys must begin with
 // "sluice:".
 class RedisCounters : public testing::Test {
  protected:
@@ -64,7 +64,7 @@ TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
   }
 }
 
-// A counter that is charged again is overwritten in place as long as its key lives long enough.
+// If a counter is charged again, it is overwritten in place as long as its key lives long enough.
 TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
   const Limit limits[] = {
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 1000},
@@ -97,10 +97,10 @@ struct RateChange {
   std::string key;
   Limit before;
   Limit after;
-  Duration lifetime;  // by `after`, of a bucket drained by `before`
+  Duration lifetime;  // according to `after`, of a bucket drained according to `before`
 };
 
-// The lifetime of their counters differs.
+// In each change, the lifetime of the counter differs.
 std::vector<RateChange> RateChanges() {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slower = tokens, larger = tokens, empty = tokens;
@@ -119,7 +119,8 @@ std::vector<RateChange> RateChanges() {
   };
 }
 
-// In all cases: the check is denied by this or another limit, or takes nothing.
+// The key is kept whether this limit denies the check, another limit does, or the check takes
+// nothing.
 TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
   BlockingCheck({full}).RunOn(*store_);
@@ -146,7 +147,7 @@ TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
       EXPECT_GT(milliseconds(redis_.Integer({"PTTL", key})), change.lifetime);
       const std::int64_t written = redis_.Calls("set");
       BlockingCheck(counters, row.cost, row.mode).RunOn(*store_);
-      EXPECT_EQ(redis_.Calls("set"), written) << "it lives long enough";
+      EXPECT_EQ(redis_.Calls("set"), written) << "the key already lives long enough";
     }
   }
 }
@@ -170,8 +171,9 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
   }
 }
 
-// Otherwise it would be overwritten in place for too long. The number of sub-windows changes all
-// the time, and with it the length of the string, so the string is set again.
+// If the expiry in the value were wrong, the counter would be overwritten in place for too long.
+// The number of sub-windows changes all the time, and with it the length of the string, so the
+// string is set again.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
@@ -190,7 +192,7 @@ TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   }));
 }
 
-// As after PERSIST on its key, or a jump of Redis' clock between two commands.
+// This happens after PERSIST on the key, or after a jump of Redis' clock between two commands.
 TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   BlockingCheck check({{"sluice:k", kTen}});
   check.RunOn(*store_);
@@ -204,7 +206,7 @@ TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   EXPECT_GT(redis_.Integer({"TTL", "sluice:k"}), 0);
 }
 
-// Written by a version of Sluice whose counters did not contain the expiry.
+// The counters were written by a version of Sluice that did not store the expiry in them.
 TEST_F(RedisCounters, CounterOfFormat1_ContinuesToCount) {
   const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
     std::string value(1, 1);
@@ -260,7 +262,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
 }
 
-// If a log restarts, its stored entries still exist for later checks of the pack.
+// If a log restarts, later checks of the same pack still find its stored entries.
 TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
@@ -283,7 +285,8 @@ TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   EXPECT_FALSE(three.Wait().admitted);
 }
 
-// Otherwise, a counter that is never without a holder would grow with every lease that expires.
+// If they were not removed, a counter that always has a holder would grow with every lease that
+// expires.
 TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
@@ -301,7 +304,7 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   EXPECT_LE(redis_.Integer({"ZCARD", "sluice:k"}), 2 * kSlots);
 }
 
-// Redis' Lua takes no 8,000 arguments, so such checks are read and answered in pieces.
+// Redis' Lua accepts no 8,000 arguments at once, so such checks are read and answered in pieces.
 TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;

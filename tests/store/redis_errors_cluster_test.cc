@@ -6,13 +6,13 @@
 namespace sluice::test {
 namespace {
 
-// Started on first use, shared by the tests.
+// Started on first use, and shared by the tests.
 RedisCluster& Two() {
   static RedisCluster cluster({.masters = 2});
   return cluster;
 }
 
-// The slot of the counter that Check uses, and its current and next owner.
+// The slot of the counter that Check uses. Its current owner, and the next one.
 const std::uint16_t kSlot = redis::SlotOf("a");
 std::size_t Elsewhere() { return 1 - Two().OwnerOf(kSlot); }
 
@@ -58,7 +58,7 @@ TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
   ExpectAsInTheManual("TRYAGAIN");
 }
 
-// A slot without checks, so that the owner of the others is known.
+// The cluster loses a slot that no check uses, so the owner of the checks' slot is known.
 TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   const std::string other = std::to_string(redis::SlotOf("other"));
   auto owner = Two().node(Two().OwnerOf(redis::SlotOf("other"))).Connect();
@@ -72,7 +72,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   ExpectAsInTheManual("CLUSTERDOWN");
 }
 
-// The address of a cluster node as that of a single server.
+// redis.url has the address of a cluster node, but the form for a single server.
 TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
   ConnectAndWait(Two().node(Elsewhere()).url());
   CheckOften(StoreFailure::kRejected);

@@ -112,7 +112,7 @@ TEST_F(RedisErrors, MISCONF_ServerCannotSave) {
   RedisServer server({.arguments = {"--save", "3600 1"}});
   auto redis = server.Connect();
   const std::filesystem::path dir = redis.List({"CONFIG", "GET", "dir"})[1];
-  std::filesystem::create_directory(dir / "dump.rdb");  // where a file is to be
+  std::filesystem::create_directory(dir / "dump.rdb");  // where Redis would write the file
   ConnectAndWait(server.url());
   redis.Text({"BGSAVE"});
   CheckUntilCounted("MISCONF");
@@ -136,7 +136,7 @@ TEST_F(RedisErrors, WRONGPASS_PasswordIsWrong) {
   ExpectAsInTheManual("WRONGPASS");
 }
 
-// The user sluice, with all permissions except this.
+// The user "sluice", with all permissions except this one.
 std::vector<std::string> AllBut(const std::string& command) {
   return {"--user", "sluice", "on", ">secret", "~sluice:*", "+@all", "-" + command};
 }
@@ -174,7 +174,7 @@ TEST_F(RedisErrors, WRONGTYPE_KeyOfAnotherClient) {
   ConnectAndWait(server.url());
   CheckOften(StoreFailure::kRejected);
   BlockingCheck other({{"sluice:{a}:other", kMany}});
-  EXPECT_FALSE(other.RunOn(*store_, threads_.loop(0)).failure()) << "of that counter alone";
+  EXPECT_FALSE(other.RunOn(*store_, threads_.loop(0)).failure()) << "only that counter fails";
   ExpectAsInTheManual("WRONGTYPE");
 }
 
@@ -224,8 +224,8 @@ TEST_F(RedisErrors, LOST_HalfAReplyThenACut) {
     return std::string("*1\r\n$64\r\n01234567") + std::string(FakeRedis::kCut);
   });
   ConnectAndWait(server.url());
-  EXPECT_EQ(Check(), StoreFailure::kTimeout) << "it may have been charged";
-  EXPECT_EQ(calls, 1) << "and is not sent again";
+  EXPECT_EQ(Check(), StoreFailure::kTimeout) << "the check may have been charged";
+  EXPECT_EQ(calls, 1) << "so it is not sent again";
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     return metrics_.Render().find("sluice_redis_unknown_outcomes_total 1") != std::string::npos;
   }));

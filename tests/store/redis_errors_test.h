@@ -25,7 +25,7 @@ struct ManualRow {
   std::string log;      // what the log's line contains
 };
 
-// By word, which is also the kind on the metrics page.
+// The rows by their word, which is also the kind on the metrics page.
 inline std::map<std::string, ManualRow> RowsOfTheManual() {
   std::map<std::string, ManualRow> rows;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
@@ -93,7 +93,7 @@ class RedisErrors : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + series.size()));
   }
 
-  // Must be called at the end.
+  // Compares with the row of the table. Must be called at the end.
   void ExpectAsInTheManual(const std::string& word) {
     store_.reset();
     ASSERT_TRUE(RowsOfTheManual().contains(word)) << word;

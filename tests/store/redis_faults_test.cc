@@ -67,13 +67,13 @@ TEST_F(RedisFaults, ServerHangs_ChecksFailAtOnceAndAreDecidedWithinASecondOfItsR
                          [](const auto& failure) { return failure == StoreFailure::kUnreachable; });
     };
     EXPECT_TRUE(WaitUntil(seconds(10), all_unreachable));
-    for (int i = 0; i < 50; ++i) EXPECT_TRUE(all_unreachable()) << "only probes wait";
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(all_unreachable()) << "only probes wait for Redis";
     server.Resume();
     const SteadyTime resumed = SteadyNow();
     EXPECT_TRUE(WaitUntil(seconds(10), [&] { return AllDecided(store); }));
     quickest = std::min(quickest, SteadyNow() - resumed);
   }
-  EXPECT_LE(quickest, seconds(1)) << "of three rounds: the machine may be busy";
+  EXPECT_LE(quickest, seconds(1)) << "the best of three rounds, since the machine may be busy";
   EXPECT_NE(metrics.Render().find("sluice_redis_breaker_state 0"), std::string::npos);
   const std::string lines = log.text();
   EXPECT_GE(log.CountLines("breaker open"), 3) << lines;
@@ -114,13 +114,14 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
     EXPECT_EQ(log.CountLines("connected"), 1) << lines;
     EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
     EXPECT_EQ(log.CountLines("it is a replica"), 1) << lines;
-    EXPECT_EQ(log.CountLines("answers checks with an error"), 0) << "told already: " << lines;
+    EXPECT_EQ(log.CountLines("answers checks with an error"), 0)
+        << "the other line says it: " << lines;
     // Pauses of up to 10, 20, 40 … 400 ms; half of each is random.
     EXPECT_LE(server.accepted(), 2 * 14) << lines;
   }
 }
 
-// As Redis answers an AUTH that was renamed away, and what another server might say.
+// The first answer is Redis' if AUTH was renamed. Another server might give the others.
 TEST_F(RedisFaults, RefusedAuth_ItsTextIsNotLogged) {
   const struct {
     std::string answer;
@@ -177,7 +178,7 @@ TEST_F(RedisFaults, TextOfTheServer_IsOneShortLineOfPlainCharacters) {
   for (int i = 0; i < 30; ++i) EXPECT_FALSE(AllDecided(store));
   const std::string lines = log.text();
   EXPECT_EQ(log.CountLines(R"(OOM \x1b[2J\x0aready\x0d\x7f\xc2\x9bxxx)"), 2)
-      << "the error, and the breaker: " << lines;
+      << "one line for the error, one for the breaker: " << lines;
   EXPECT_EQ(log.CountLines("ready\r"), 0) << lines;
   for (const std::string& line : log.Lines("OOM")) EXPECT_LT(line.size(), 600) << line;
 }
@@ -236,10 +237,10 @@ TEST(RedisNames, SlowNameService_IsWaitedFor) {
   EXPECT_EQ(questions, 1);
   may_answer.Notify();
   EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
-  EXPECT_EQ(questions, 2) << "one for each connection: no answer was thrown away";
+  EXPECT_EQ(questions, 2) << "one for each connection: each answer was used";
 }
 
-// A name that resolves to another address once the old server is gone.
+// The name resolves to another address as soon as the old server is gone.
 TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
   RedisServer old({.tcp = true});
   const RedisServer next({.tcp = true});
@@ -260,8 +261,8 @@ TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
   }));
 }
 
-// In-order checks of growing cost on one counter, while the script is flushed again and again: each
-// is decided after those before it.
+// In-order checks of growing cost on one counter, while the script is flushed again and again. Each
+// check is decided after those before it.
 TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {
   RedisServer server;
   auto redis = server.Connect();

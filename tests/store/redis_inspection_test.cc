@@ -1,4 +1,5 @@
-// The log and the metrics of an unsuitable Redis server, at the login and when its state changes.
+// What the log and the metrics say of an unsuitable Redis server, at the login and when its state
+// changes.
 #include "store/redis/inspection.h"
 
 #include <re2/re2.h>
@@ -44,7 +45,7 @@ class RedisInspection : public testing::Test {
     });
   }
 
-  // The log, at the end.
+  // The number of log lines with `part`. Stops the store first.
   int Lines(std::string_view part) {
     store_.reset();
     return log_.CountLines(part);
@@ -96,7 +97,7 @@ TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
   EXPECT_EQ(Lines("its user may call all"), 1) << log_.text();
 }
 
-// The replica is stopped: it no longer reports its offset.
+// The replica is stopped, so it no longer reports its offset.
 TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
   RedisServer master({.tcp = true, .arguments = {"--repl-diskless-sync-delay", "0"}});
   RedisServer replica({.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())}});

@@ -1,5 +1,5 @@
-// Leases of units in Redis where it fails or changes: slots move between a take and its settlement,
-// servers are away, replies are late. What is settled is applied once.
+// Leases of units in Redis when it fails or changes: slots move between a take and its settlement,
+// servers are unavailable, replies are late. Each settlement is applied once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ class LeaseInMovingSlot : public testing::Test {
   std::unique_ptr<RedisStore> store_ = Connect(cluster_.Url());
 };
 
-// Read on the old node without the keys declared, a record that has moved would look absent.
+// If the keys were not declared, the old node would read a record that has moved as absent.
 TEST_F(LeaseInMovingSlot, RecordMovesBeforeItsCounter_IsSettledWhenBothHaveMoved) {
   EXPECT_TRUE(Make(specs_, 1, Mode::kConsume, 500)->RunOn(*store_).admitted);
   EXPECT_TRUE(Make(specs_, 2, Mode::kConsume, 500)->RunOn(*store_).admitted);
@@ -101,7 +101,7 @@ TEST_F(LeaseInMovingSlot, RecordMovesBeforeItsCounter_IsSettledWhenBothHaveMoved
   const auto unmoved = Make(specs_, 2, Mode::kSettle, 100);
   moved->Start(*store_);
   unmoved->RunOn(*store_);
-  EXPECT_EQ(unmoved->settled, Settled::kSettled) << "does not wait for the other";
+  EXPECT_EQ(unmoved->settled, Settled::kSettled) << "it does not wait for the other settlement";
   MigrateOnly(key_);
   EXPECT_EQ(moved->Wait().settled, Settled::kSettled);
   FinishMove();
@@ -140,7 +140,7 @@ TEST_F(LeaseInMovingSlot, SlotMovesUnderLoad_EachLeaseIsSettledOnce) {
   EXPECT_EQ(Used(*store_, key_), 3 * kLeases);
 }
 
-// As many calls as slots, not as leases.
+// There are as many calls as slots, not as many as leases.
 TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (std::uint32_t i = 0; i < 40; ++i) checks.push_back(Make(specs_, i, Mode::kConsume, 1));
@@ -153,7 +153,7 @@ TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   EXPECT_EQ(calls(), before + 1);
 }
 
-// Takes `count` leases of 10 units, not more at once than a store lets wait.
+// Takes `count` leases of 10 units. At most as many are under way as may wait in a store.
 void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 50;
   for (std::uint32_t first = 0; first < count; first += kAtOnce) {
@@ -166,7 +166,7 @@ void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t
   }
 }
 
-// Queues `checks` to be settled by the store itself. Returns how many it has taken.
+// Queues `checks` for the store to settle them by itself. Returns how many the store has taken.
 int SettleAll(Store& store, const std::vector<std::unique_ptr<BlockingCheck>>& checks) {
   int taken = 0;
   Io().RunOn(0, [&](net::Loop&) {
@@ -175,7 +175,7 @@ int SettleAll(Store& store, const std::vector<std::unique_ptr<BlockingCheck>>& c
   return taken;
 }
 
-TEST(RedisLeases, RedisIsAway_50000Settlements_AreEachAppliedOnceLater) {
+TEST(RedisLeases, RedisIsUnavailable_50000Settlements_AreEachAppliedOnceLater) {
   constexpr std::uint32_t kLeases = 50'000;
   RedisServer server;
   MetricsRegistry metrics;
@@ -201,9 +201,9 @@ TEST(RedisLeases, RedisIsAway_50000Settlements_AreEachAppliedOnceLater) {
   EXPECT_EQ(Make(specs, 7, Mode::kSettle, 0)->RunOn(*store).settled, Settled::kAlreadySettled);
 }
 
-// A settlement is not known to be false until Redis answers, so anybody may name leases of many
-// counters while Redis is away.
-TEST(RedisLeases, RedisIsAway_SettlementsTakeAsMuchMemoryAsTheirCounters) {
+// Only Redis' answer shows whether a settlement names a lease that exists. So while Redis is
+// unavailable, anybody may settle invented leases of many counters.
+TEST(RedisLeases, RedisIsUnavailable_SettlementsTakeAsMuchMemoryAsTheirCounters) {
   RedisServer server;
   const auto store = Connect(server.url(), {.timeout = kPatience, .silence = kPatience});
   std::vector<CounterSpec> specs;
@@ -217,13 +217,13 @@ TEST(RedisLeases, RedisIsAway_SettlementsTakeAsMuchMemoryAsTheirCounters) {
   std::uint32_t taken = 0;
   while (taken < 10'000 && takes(taken)) ++taken;
   EXPECT_EQ(taken, 300'000u / 50);
-  EXPECT_TRUE(takes(0)) << "it waits already";
+  EXPECT_TRUE(takes(0)) << "the settlement is already queued";
   server.Resume();
   EXPECT_TRUE(store->WaitUntilSettled(SteadyNow() + kPatience));
   EXPECT_TRUE(takes(taken)) << "there is room again";
 }
 
-// Its connections are lost while settlements are in flight, so it is unknown which have run.
+// Redis' connections are lost while settlements are in flight, so it is unknown which have run.
 TEST(RedisLeases, RedisIsKilledAndReturns_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 2'000;
   RedisServer server({.arguments = {"--appendonly", "yes", "--appendfsync", "always"}});
@@ -240,7 +240,8 @@ TEST(RedisLeases, RedisIsKilledAndReturns_SettlementsAreAppliedOnce) {
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return Used(*store, "sluice:{t/r}:k") == 3 * kLeases; }));
 }
 
-// The new master has the records of all leases. Settlements wait until it is known.
+// The new master has the records of all leases. Settlements wait until the store knows the new
+// master.
 TEST(RedisLeases, SentinelsChooseAnotherMaster_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 500;
   RedisSentinels redis({});
@@ -275,7 +276,7 @@ TEST(RedisLeases, WaitUntilSettled_LastsUntilRedisAnswersOrTheDeadline) {
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 3);
 }
 
-// Nobody has the lease that a late reply reports.
+// A late reply reports a lease that nobody holds.
 TEST(RedisLeases, ReplyIsLate_TheLeaseIsSettledWithNothing) {
   RedisServer server;
   const auto store = Connect(server.url());

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class RedisMetricsTest : public testing::Test {
  protected:
-  // The value of a series, given as on the page; -1 if it is not there.
+  // The value of a series, which is named as on the page; -1 if the page does not have it.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
     const std::size_t line = page.find("\n" + series + " ");
@@ -30,7 +30,8 @@ class RedisMetricsTest : public testing::Test {
   double Connected() const { return Value("sluice_redis_connected{loop=\"io-0\"}"); }
   double Waiting() const { return Value("sluice_redis_waiting_checks{loop=\"io-0\"}"); }
 
-  // No answer is too late: a breaker's probe would be another call.
+  // With a long timeout, no answer is too late. Otherwise a breaker's probe would be a further
+  // call.
   RedisStore::Options Options() {
     return {.timeout = minutes(1), .silence = minutes(1), .metrics = &metrics_};
   }

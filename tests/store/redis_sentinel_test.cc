@@ -33,7 +33,8 @@ class SentinelStore : public testing::Test {
             .timeout = milliseconds(200), .silence = seconds(1), .metrics = &metrics_});
   }
 
-  // The units left after one more check on each io thread; nullopt unless the store decided all.
+  // The units left after one more check on each io thread. nullopt unless the store decided all of
+  // the checks.
   std::optional<std::int64_t> Check(RedisStore& store) {
     std::optional<std::int64_t> remaining;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -61,7 +62,7 @@ TEST_F(SentinelStore, Failover_NewMasterContinuesTheCounts) {
   EXPECT_EQ(redis.master().Connect().Integer({"WAIT", "1", "0"}), 1);
   redis.Failover();
   EXPECT_NE(&redis.master(), &old);
-  // For a moment the old master still accepts writes, which it will lose.
+  // For a moment, the old master still accepts writes, which will be lost.
   auto counted = redis.master().Connect();
   const std::int64_t calls = counted.Calls("evalsha");
   ASSERT_TRUE(WaitUntil(kTopologyTimeout,
@@ -85,14 +86,14 @@ TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return !Decides(*store); }));
   redis.WaitForOther(old);
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }));
-  // Otherwise an alert on a lost connection would never end.
+  // Without this, an alert on a lost connection would never end.
   const std::string dead = "server=\"" + old.tcp_address() + "\"";
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] {
     return metrics_.Render().find(dead) == std::string::npos;
   })) << metrics_.Render();
 }
 
-// A server that comes back as a replica, at the address it had as a master, gets no checks.
+// A server that was a master comes back as a replica at the same address. It gets no checks.
 TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   RedisSentinels redis({});
   RedisServer& old = redis.master();
@@ -116,7 +117,7 @@ TEST_F(SentinelStore, SentinelsAreGone_NextOneIsAsked) {
   EXPECT_TRUE(store->WaitUntilReady(kTopologyTimeout));
   EXPECT_TRUE(Decides(*store));
   redis.KillSentinel(2);
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Decides(*store)) << "the master known last is used";
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Decides(*store)) << "the last known master is used";
 }
 
 TEST_F(SentinelStore, MasterUnknownToSentinels_IsLogged) {

@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// So that a busy machine opens no breaker.
+// A long timeout, so that a busy machine opens no breaker.
 const RedisStore::Options kPatient{.timeout = seconds(10)};
 
 std::unique_ptr<RedisStore> Connect(const RedisServer& server,
@@ -55,7 +55,7 @@ TEST(RedisStore, ServerHangs_FailsByTheDeadlineThenRecovers) {
   EXPECT_GE(SteadyNow() - begin, milliseconds(20));
   EXPECT_TRUE(WaitUntil(seconds(10), [&] {
     return FailureOf(*store, "k", milliseconds(20)) == StoreFailure::kUnreachable;
-  })) << "a silent connection is given up";
+  })) << "the store gives up a silent connection";
   server.Resume();
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !FailureOf(*store, "k"); }));
 }
@@ -83,7 +83,7 @@ TEST(RedisStore, CheckSubmittedByAnAnswer_IsSentWithoutFurtherEvents) {
     second.deadline = SteadyNow() + milliseconds(20);
     store->Submit(second);
   });
-  server.Pause();  // so that the first is answered by the timer, and no reply follows
+  server.Pause();  // so that the timer answers the first check, and no reply follows
   first.deadline = SteadyNow() + milliseconds(20);
   Io().loop(0).Post([&] { store->Submit(first); });
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
@@ -133,7 +133,7 @@ TEST(RedisStore, Reset_FailsLikeChecks) {
   server.Pause();
   EXPECT_EQ(ResetFailureOf(*store, milliseconds(20)), StoreFailure::kTimeout);
   server.Resume();
-  EXPECT_FALSE(ResetFailureOf(*store)) << "the late reply was taken for that of this reset";
+  EXPECT_FALSE(ResetFailureOf(*store)) << "the late reply was taken for the reply to this reset";
   server.Kill();
   EXPECT_TRUE(
       WaitUntil(seconds(10), [&] { return ResetFailureOf(*store) == StoreFailure::kUnreachable; }));

@@ -36,7 +36,7 @@ class RedisOverTls : public testing::Test {
             .ca = tls_.ca()};
   }
 
-  // The log of a store with these files, which must not become ready.
+  // The log of a store that uses these files. The store must not become ready.
   std::string LogOfRefused(const net::TlsFiles& files, const std::string& server_name) {
     CapturedLog log;
     const auto tls = net::TlsClientContext::Load(files).value();

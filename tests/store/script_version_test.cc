@@ -1,4 +1,4 @@
-// A rolling upgrade: servers of two versions, with different scripts, on one Redis.
+// A rolling upgrade: servers of two versions, whose scripts differ, use one Redis.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -44,7 +44,7 @@ class StoreTest : public testing::TestWithParam<std::string> {
     }
     TestRedis& servers = RedisOfKind(GetParam());
     servers.Flush();
-    // Long enough for the store to decide on a busy machine.
+    // Long enough for a store to decide on a busy machine.
     constexpr std::chrono::seconds kTimeout(10);
     auto redis =
         std::make_unique<RedisStore>(Io(), RedisUrl::Parse(servers.url()).value(),
@@ -87,7 +87,7 @@ class StoreTest : public testing::TestWithParam<std::string> {
     return admitted;
   }
 
-  // Expects that a cost of 1 is denied until just before `later` from now, and then admitted.
+  // Expects that a cost of 1 is denied until just before `later` has passed, and is then admitted.
   void ExpectOpensAfter(const Limit& limit, Duration later) {
     clock_.Advance(later - Duration(1));
     EXPECT_FALSE(Peek(limit).admitted) << "too early";

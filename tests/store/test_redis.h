@@ -48,7 +48,7 @@ class TestSingle final : public TestRedis {
   RedisServer server_{{.arguments = UserOfTheManual()}};
 };
 
-// With or without TLS, to clients and among servers.
+// Redis with or without TLS, to clients and among servers.
 class TestTls : public TestRedis {
  public:
   explicit TestTls(bool used) : used_(used) {}
@@ -106,7 +106,7 @@ class TestCluster final : public TestTls {
   RedisCluster cluster_{{.tls = used(), .replicas = 1, .arguments = arguments()}};
 };
 
-// Stops Redis before the program exits, since OpenSSL must not be used during its cleanup at exit.
+// Stops Redis before the program exits. OpenSSL must not be used during its cleanup at exit.
 class RunningRedis final : public testing::Environment {
  public:
   TestRedis& OfKind(const std::string& kind) {

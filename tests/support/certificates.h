@@ -24,8 +24,8 @@ class Authority {
   const std::string& path() const { return ca_.chain; }
 
   struct Request {
-    std::string name;               // of the files
-    std::string alternative_names;  // as openssl writes them: "DNS:localhost,IP:127.0.0.1"
+    std::string name;               // the name of the files
+    std::string alternative_names;  // in openssl's format: "DNS:localhost,IP:127.0.0.1"
     int days = 30;                  // -1: expired yesterday
     std::string_view key = "ec";    // or "rsa"
   };

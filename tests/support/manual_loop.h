@@ -25,7 +25,7 @@ class ManualLoop final : public net::Loop {
     SetCurrent(nullptr);
   }
 
-  // Runs an iteration, which begins `later` plus 1 ns after the previous one. `work` runs in place
+  // Runs an iteration, which begins `later` plus 1 ns after the previous one. `work` runs instead
   // of the events.
   void RunIteration(const Task& work = {}, Duration later = {}) {
     BeginIteration(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
@@ -41,7 +41,7 @@ class ManualLoop final : public net::Loop {
     return turns;
   }
 
-  // Makes the next iteration begin later by `by`.
+  // Delays the next iteration by `by`.
   void Advance(Duration by) { advanced_ += by; }
 
   void Post(Task task) override { tasks_.push_back(std::move(task)); }
@@ -106,7 +106,7 @@ class ManualLoop::Wire final : public net::Transport {
   std::string sent_;
 };
 
-// Succeeds in the next iteration.
+// The attempt succeeds in the next iteration.
 inline std::unique_ptr<net::ConnectAttempt> ManualLoop::Connect(const Address&, Duration,
                                                                 net::FlushStage stage,
                                                                 net::ConnectDone done) {

@@ -54,7 +54,8 @@ Process::~Process() {
   close(output_);
 }
 
-// Between fork and exec only async-signal-safe calls are allowed, so all memory is made before.
+// Between fork and exec, only async-signal-safe calls are allowed. So all memory is allocated
+// before.
 void Process::Spawn(const Options& options, int output) {
   std::vector<std::string> arguments = options.argv;
   std::vector<std::string> environment = EnvironmentWith(options.environment);

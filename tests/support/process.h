@@ -1,5 +1,6 @@
-// A child process, whose output a separate thread reads. The destructor kills and reaps it. The
-// kernel kills it if the thread that started it ends, so start processes on the test's main thread.
+// A child process. A separate thread reads its output. The destructor kills and reaps it. If the
+// thread that started it ends, the kernel kills the process, so start processes on the test's main
+// thread.
 //
 // The functions that return output are thread-safe, the others are not.
 #pragma once

@@ -55,7 +55,7 @@ void RedisCluster::AddNode() {
   nodes_.push_back(std::make_unique<RedisServer>(
       RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   alive_.push_back(true);
-  // Masters must not claim slots in the same epoch.
+  // Two masters must not claim slots with the same epoch.
   nodes_.back()->Connect().Text({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(index + 1)});
   if (index > 0) Join(index);
 }
@@ -146,20 +146,21 @@ std::size_t RedisCluster::MoveKeys(std::uint16_t slot, std::size_t to, std::size
   return keys.size();
 }
 
-// Nodes believe the claim of the greatest epoch. The new owner must have a greater one before it
-// claims the slot: otherwise the others tell it that `from` has the slot, and it deletes the keys.
+// If several nodes claim a slot, the greatest epoch wins. So the new owner must have a greater
+// epoch than `from` before it claims the slot. Otherwise the others would tell it that `from` owns
+// the slot, and it would delete the keys.
 void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
   auto owner = nodes_[to]->Connect();
   const bool greater = WaitUntil(kTopologyTimeout, [&] {
-    owner.Text({"CLUSTER", "BUMPEPOCH"});  // above all epochs that it has heard of
+    owner.Text({"CLUSTER", "BUMPEPOCH"});  // above all epochs that it has received
     return EpochOf(from) < EpochOf(to);
   });
   Require(greater, "the new owner of a slot gets no greater epoch");
   const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",
                                         IdOf(to)};
   owner.Text(finish);
-  // A node that has lost its last slot becomes a replica and then rejects the command.
+  // If `from` has lost its last slot, it has become a replica and rejects the command.
   nodes_[from]->Connect().ErrorOf(finish);
 }
 

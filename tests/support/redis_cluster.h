@@ -42,12 +42,12 @@ class RedisCluster {
 
   // The steps to move a slot: BeginMove, MoveKeys once or repeatedly, FinishMove. Move does all.
   void BeginMove(std::uint16_t slot, std::size_t to);
-  // Moves at most `count` keys. Returns how many.
+  // Moves at most `count` keys. Returns the number of moved keys.
   std::size_t MoveKeys(std::uint16_t slot, std::size_t to, std::size_t count = 1000);
   void FinishMove(std::uint16_t slot, std::size_t to);
   void Move(std::uint16_t slot, std::size_t to);
 
-  // Kills a node like a crash. Later functions do not use the node.
+  // Kills a node as a crash would. Later functions do not use the node.
   void Kill(std::size_t index);
 
   // Empties all masters.

@@ -94,7 +94,8 @@ RedisServer& RedisSentinels::master() {
   return **found;
 }
 
-// A sentinel refuses if it does not know a good replica yet, or if the last failover is too recent.
+// A sentinel refuses if it does not know a healthy replica yet, or if the last failover is too
+// recent.
 void RedisSentinels::Failover() {
   const RedisServer& before = master();
   const bool begun = WaitUntil(kTopologyTimeout, [&] {

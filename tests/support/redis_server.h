@@ -42,7 +42,7 @@ class RedisServer {
 
   // Starts the server again at the same addresses.
   void Start();
-  // Kills the server at once, like a crash.
+  // Kills the server at once, as a crash would.
   void Kill();
   // Saves the data and stops the server, as for an upgrade. Start loads the data again.
   void Shutdown();

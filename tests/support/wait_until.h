@@ -1,5 +1,5 @@
-// WaitUntil: lets tests wait for conditions. Never sleep for "long enough": state the condition and
-// a timeout.
+// WaitUntil: lets tests wait for conditions. Never sleep for a time that seems long enough: state
+// the condition and a timeout.
 #pragma once
 
 #include <chrono>

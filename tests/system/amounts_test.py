@@ -1,4 +1,4 @@
-"""Requests, tokens and money of a language model's customers in one check: by gRPC, in batches and
+"""One check of requests, tokens and money of a language model's customers: by gRPC, in batches and
 streams, as JSON and by /v1/auth, with the embedded store and with Redis.
 
 Usage: amounts_test.py SLUICE SLUICED PYTHON_PROTO
@@ -45,13 +45,13 @@ def request_of(customer, mode=api.MODE_CONSUME, cost=None, attributes=None, **am
 
 
 def text_of(answer):
-    """The decision, and what is left of each limit after how many units."""
+    """The decision and, for each limit, the units that are left / the units that were taken."""
     text = api.Decision.Name(answer.decision).removeprefix("DECISION_").lower()
     return " ".join([text, *(f"{it.remaining}/{it.units}" for it in answer.limits)])
 
 
 class AmountsTest:
-    redis = ()  # flags
+    redis = ()  # flags for sluiced
     customers = 0
 
     @classmethod

@@ -139,7 +139,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(doors.pop(door), "PERMISSION_DENIED", door)
         self.assertEqual(set(doors.values()), {"UNAUTHENTICATED"}, "doors of operators")
         self.assertEqual(caller.check("bank"), "PERMISSION_DENIED")
-        self.assertEqual(caller.check("unknown"), "PERMISSION_DENIED", "as if it were there")
+        self.assertEqual(caller.check("unknown"), "PERMISSION_DENIED", "the same if there is no such domain")
         for over_http in self.https("checkout"):
             statuses = {door: answer[0] for door, answer in over_http.doors().items()}
             self.assertEqual(statuses, {
@@ -171,7 +171,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(checkout.check(mode=mode), "PERMISSION_DENIED")
             self.assertEqual(billing.check(mode=mode).decision, api.DECISION_ALLOWED)
         self.assertEqual(checkout.check(mode=api.MODE_PEEK).decision, api.DECISION_ALLOWED)
-        self.assertEqual(checkout.check(endpoint="/slots"), "PERMISSION_DENIED", "takes a lease")
+        self.assertEqual(checkout.check(endpoint="/slots"), "PERMISSION_DENIED", "the check takes a lease")
         lease = billing.check(endpoint="/slots").lease.id
         self.assertTrue(lease)
         renewal = api.RenewLeaseRequest(lease_id=lease).SerializeToString()
@@ -225,16 +225,16 @@ class DoorsTest(unittest.TestCase):
         file = self.folder / "bank"
         file.write_text("token-of-bank\nits-next\n", encoding="utf-8")
         running.wait_until(lambda: decides("its-next"), 30, "the next token is known")
-        self.assertTrue(decides("token-of-bank"), "both hold while one is being replaced")
+        self.assertTrue(decides("token-of-bank"), "both tokens are valid while the file has both")
         file.write_text("its-next\n", encoding="utf-8")
-        running.wait_until(lambda: not decides("token-of-bank"), 30, "the first is forgotten")
+        running.wait_until(lambda: not decides("token-of-bank"), 30, "the first is invalid")
         file.write_text("\n", encoding="utf-8")
         running.wait_until(lambda: any("stay in use" in it for it in self.sluiced.heard), 30,
                            "an empty file is noticed")
         self.assertTrue(decides("its-next"))
         self.assertNotIn("its-next", "".join(self.sluiced.heard))
         file.write_text("token-of-bank\n", encoding="utf-8")
-        running.wait_until(lambda: decides("token-of-bank"), 30, "the first is back")
+        running.wait_until(lambda: decides("token-of-bank"), 30, "the first is valid again")
 
 
 class WithoutCallersTest(unittest.TestCase):

@@ -1,5 +1,5 @@
-"""Certificates and secrets of a running sluiced: one certificate for every entry point, callers
-identified by theirs, and both replaced without a restart.
+"""Certificates and secrets of a running sluiced: one certificate for every entry point. Callers
+are identified by their certificates. All of these are replaced without a restart.
 
 Usage: certificates_test.py SLUICED PYTHON_PROTO
 """
@@ -134,7 +134,7 @@ class TlsTest(unittest.TestCase):
         self.assertEqual(self.over_http("checkout").ask("GET", "/rules")[0], 403)
 
     def s_client(self, *flags):
-        """openssl's client, connected to HTTP."""
+        """openssl's client, connected to the HTTP port."""
         client, _ = running.start(
             ["openssl", "s_client", "-connect", self.http, "-CAfile", self.folder / "ca.pem",
              "-cert", self.folder / "checkout.pem", "-key", self.folder / "checkout.key",
@@ -157,7 +157,7 @@ class TlsTest(unittest.TestCase):
         for number, command in enumerate("kKkK", start=1):
             print(command, file=client.stdin, flush=True)
             running.wait_until(lambda n=number: "".join(client.heard).count("KEYUPDATE") == n, 20,
-                               "the command is done")
+                               "the command is executed")
         self.assert_answered(client)
 
     def test_clients_that_disconnect_do_not_affect_others(self):
@@ -187,7 +187,7 @@ class TlsTest(unittest.TestCase):
                 self.assertGreater(caller.result(), 0)
 
     def calls_until(self, end):
-        """The number of calls, each on a connection of its own."""
+        """Makes calls, each on a new connection. Returns their number."""
         calls = 0
         while not end.is_set():
             answer = self.over_http("checkout").ask("GET", "/v1/auth?domain=shop")

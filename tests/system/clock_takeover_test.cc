@@ -1,5 +1,6 @@
-// A failover to a Redis whose clock is an hour off: the replica takes over the primary's address
-// and counters. No counter gains quota, and none is blocked for longer than its window.
+// A failover to a Redis whose clock is an hour wrong: the replica takes over the primary's address
+// and counters. No counter admits more than its limit, and none is blocked for longer than its
+// window.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +23,7 @@ using std::chrono::seconds;
 constexpr milliseconds kWindow = seconds(4);
 constexpr int kLimit = 5;
 
-// All grant five, and are full again four seconds later.
+// Each of them admits five, and is full again four seconds later.
 const std::map<std::string, std::string> kLimits{
     {"first", "{algorithm: fixed_window, limit: 5, window: 4s}"},
     {"clock", "{algorithm: fixed_window, limit: 5, window: 4s, align: clock}"},
@@ -78,10 +79,10 @@ class TakeoverTest : public testing::Test {
     return admitted;
   }
 
-  // The replica becomes the primary, at the primary's address, with everything that this one has
-  // written.
+  // The replica becomes the primary, at the old primary's address, with everything that the old
+  // primary has written.
   void TakeOver() {
-    // WAIT only covers writes of its own connection.
+    // WAIT covers only writes of its own connection.
     auto primary = primary_->Connect();
     primary.Text({"SET", "the last write", ""});
     Require(primary.Integer({"WAIT", "1", "10000"}) == 1, "the replica lags");
@@ -112,11 +113,12 @@ TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
   const auto at_once = Admitted(2 * kLimit);
   const auto took = SteadyNow() - taken_over;
   for (const auto& [name, admitted] : at_once) {
-    // Buckets refill during the checks; an aligned window may end. Nothing else may be admitted.
+    // Buckets refill during the checks, and an aligned window may end. Apart from that, nothing may
+    // be admitted.
     const int dripped = static_cast<int>(took / (kWindow / kLimit)) + 1;
     const bool drips = name == "token" || name == "leaky";
     const int most = name == "clock" ? kLimit : drips ? dripped : 0;
-    EXPECT_LE(admitted, most) << name << ": a step back minted quota";
+    EXPECT_LE(admitted, most) << name << ": a step back created units";
   }
   std::map<std::string, std::chrono::duration<double>> opened;
   EXPECT_TRUE(WaitUntil(2 * kWindow, [&] {
@@ -128,7 +130,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
     }
     return opened.size() == kLimits.size();
   })) << "a step back left a counter stuck";
-  // A sliding window may be a segment late.
+  // A sliding window may open a segment late.
   for (const auto& [name, after] : opened) EXPECT_LE(after, kWindow + milliseconds(600)) << name;
 }
 

@@ -1,5 +1,5 @@
-"""sluiced as it should run: without root, on a read-only file system. And secrets, which no log line,
-page, message or process list repeats.
+"""sluiced as it should run: without root, on a read-only file system. And no log line, page, message
+or process list contains a secret.
 
 Usage: confined_test.py SLUICED PYTHON_PROTO
 """
@@ -44,7 +44,7 @@ CONFINED = ["unshare", "--mount", "sh", "-euc", """
 
 
 def can_confine():
-    """The reason why it cannot; empty if it can."""
+    """Why the test cannot run here; empty if it can."""
     if os.geteuid() != 0:
         return "only root may make a mount namespace and change the user"
     tried = subprocess.run([*CONFINED, "sh", "-c", "! touch /tmp/here /dev/shm/here"],

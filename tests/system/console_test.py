@@ -1,4 +1,4 @@
-"""`sluice console`: who may ask its API, and what it answers.
+"""`sluice console`: who may call its API, and what it answers.
 
 Usage: console_test.py SLUICE SLUICED
 """
@@ -31,7 +31,7 @@ class ConsoleTest(unittest.TestCase):
         cls.port, cls.token = int(url.group(1)), url.group(2)
 
     def ask(self, method, path, body=None, token="", **headers):
-        """The status, the headers and the body of the answer; `headers` with _ for -."""
+        """The status, the headers and the body of the answer; in the names of `headers`, _ stands for -."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         self.addCleanup(connection.close)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -72,7 +72,7 @@ class ConsoleTest(unittest.TestCase):
             self.assertEqual(status, 401)
 
     def test_other_host_names_are_refused(self):
-        """DNS rebinding: a page's own name that now points here."""
+        """DNS rebinding: the name of another page's site now points to this machine."""
         others = ["evil.test", f"evil.test:{self.port}", "127.0.0.1", "localhost",
                   f"127.0.0.1:{self.port + 1}", f"127.0.0.1.evil.test:{self.port}",
                   f"[::1]:{self.port}", f"localhost.:{self.port}"]

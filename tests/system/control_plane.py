@@ -1,4 +1,4 @@
-"""A control plane for tests of rules by xDS: control_plane.js, and what clients have sent it."""
+"""A control plane for tests of rules by xDS: control_plane.js, and the requests of its clients."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import threading
 import unittest
 
 TIMEOUT = 60
-# For the largest sets: the thread that compiles them gives way to others.
+# For the largest sets: the thread that compiles them has a low priority.
 LARGE_SET_TIMEOUT = 400
 
 

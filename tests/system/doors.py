@@ -34,7 +34,7 @@ def field(number, value):
 
 
 def descriptor_of(value=b"x", hits=None, negative=False, unit=None):
-    """The entry user=VALUE, with a limit of its own if there is a unit."""
+    """The entry user=VALUE. If there is a unit, it has a limit of its own."""
     descriptor = field(1, field(1, b"user") + field(2, value))
     if unit is not None:
         descriptor += field(2, field(1, 5) + field(2, unit))
@@ -57,7 +57,7 @@ class Grpc:
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
 
     def call(self, path, request):
-        """The response's bytes, or the code of the error by name."""
+        """The response's bytes, or the name of the error's code."""
         method = self.channel.unary_unary(path)
         try:
             return method(request, metadata=self.metadata, timeout=TIMEOUT)
@@ -65,7 +65,7 @@ class Grpc:
             return error.code().name
 
     def stream(self, path, *requests):
-        """The same for a stream: the list of its responses."""
+        """As call, for a stream: the list of its responses."""
         method = self.channel.stream_stream(path)
         try:
             return list(method(iter(requests), metadata=self.metadata, timeout=TIMEOUT))
@@ -109,7 +109,7 @@ class Http:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def ask(self, method, path, body=None):
-        """Status and text; "refused" if there is no answer of HTTP."""
+        """The status and the text. If there is no HTTP answer, the status is "refused"."""
         host, port = self.address.rsplit(":", 1)
         connection = (
             http.client.HTTPSConnection(host, int(port), timeout=TIMEOUT, context=self.context)

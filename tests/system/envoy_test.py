@@ -24,7 +24,7 @@ descriptors: [{{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}
 
 
 def start():
-    """A caller of a sluiced, the processes of its Redis and its own."""
+    """A caller of a sluiced, the process of its Redis, and that of the sluiced."""
     folder = running.directory()
     rules = folder / "rules"
     rules.mkdir()
@@ -118,7 +118,7 @@ class StoppedRedisTest(unittest.TestCase):
 
         running.wait_until(lambda: any("breaker closed" in it for it in sluiced.heard), 30,
                            "Redis decides")
-        running.wait_until(has_settled, 30, "Redis knows what was admitted without it")
+        running.wait_until(has_settled, 30, "Redis has counted what was admitted without it")
         self.assertLessEqual(answers.count(False), 2 * LIMIT, "docs/outages.md")
 
 

@@ -20,7 +20,7 @@ namespace sluice::test {
 
 // The answer to a check, with times on this process' clock.
 struct Answer {
-  int index = 0;  // of the check in its load
+  int index = 0;  // the position of the check in its load
   int server = 0;
   grpc::Status status;
   v1::CheckLimitResponse response;
@@ -39,9 +39,9 @@ using Answers = std::vector<Answer>;
 // A load from threads that each send one check after another.
 struct Load {
   int callers = 64;
-  int checks = std::numeric_limits<int>::max();  // in all
-  double rate =
-      0;  // arrivals a second in all, independent of answers; 0: each thread waits for its answer
+  int checks = std::numeric_limits<int>::max();  // the total
+  // Arrivals a second in all, whenever answers come. 0: each thread waits for its answer.
+  double rate = 0;
   std::function<v1::CheckLimitRequest(int index)> request;  // thread-safe
   std::function<bool()> go_on = [] { return true; };        // thread-safe
 };
@@ -63,7 +63,7 @@ class Fleet {
   // On `redis`, which must outlive the fleet; nullptr: on embedded stores.
   Fleet(const Options& options, RedisServer* redis)
       : Fleet(options, redis != nullptr ? redis->url() : "") {}
-  // Empty: on embedded stores.
+  // An empty URL: on embedded stores.
   Fleet(const Options& options, const std::string& redis_url);
 
   int size() const { return static_cast<int>(servers_.size()); }

@@ -57,7 +57,7 @@ class FleetLeaseTest : public testing::Test {
   Fleet fleet_{{.rules = kRules, .servers = 3}, &redis_};
 };
 
-// The number of holders of leases from the holders' view: from the answer that grants a lease to
+// The number of holders of leases, as the holders see it: from the answer that grants a lease to
 // its release.
 class Gauge {
  public:
@@ -99,7 +99,7 @@ TEST_F(FleetLeaseTest, ManyMoreCallersThanSlots_NeverHoldMoreAtOnce) {
   }
   for (Thread& caller : callers) caller.Join();
   EXPECT_LE(gauge.most(), kLimit);
-  EXPECT_GT(gauge.most(), kLimit / 2) << "else nothing was shown";
+  EXPECT_GT(gauge.most(), kLimit / 2) << "with fewer holders, the test would show nothing";
   EXPECT_GT(denied, 0);
   EXPECT_EQ(Free("/jobs"), static_cast<std::uint64_t>(kLimit));
 }

@@ -1,5 +1,5 @@
-// One quota for a whole fleet: regardless of the number of servers and callers that share a key,
-// the total admissions match the rule exactly.
+// One limit for a whole fleet: regardless of the number of servers and callers that share a key,
+// the fleet admits exactly what the rule allows.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -75,11 +75,11 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return cluster;
   }
 
-  // Whether one node decides all counters of a check together. Otherwise the charges of a denied
-  // check on another node are undone a moment later, and others may be denied meanwhile.
+  // Whether one node decides all counters of a check together. If not, the charges of a denied
+  // check on another node are undone a moment later, and other checks may be denied meanwhile.
   bool decides_at_once() const { return cluster_ == nullptr; }
 
-  // 64 callers, all checks answered by the store.
+  // Sends the checks from 64 callers. The store must answer all of them.
   Answers RunAll(std::function<v1::CheckLimitRequest(int index)> request) {
     Answers answers = fleet_.Run({.checks = kChecks, .request = std::move(request)});
     EXPECT_EQ(CountFromStore(answers), kChecks);
@@ -145,8 +145,9 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
   }
 }
 
-// All units are taken up to the store's last denial, which proves that less than one more check
-// would fit. Other denials are timed by a server's estimate of the store's clock.
+// By the store's last denial, all units are taken: it proves that no further check would fit.
+// Servers also deny without the store; the times of those denials are only estimates of the store's
+// clock.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {
   Time first = answers.front().decided_at();
   Time last_denial{};
@@ -226,8 +227,8 @@ TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
   EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
   ExpectRemaining(kSiteLimit - allowed, "small-site", "/small-site");
   for (const auto& [user, count] : granted) {
-    // Checked where the site is not full: if a server remembers a denial, it does not ask the
-    // store.
+    // This uses an endpoint whose site is not full: if a server remembers a denial, it does not ask
+    // the store.
     ExpectRemaining(kUserBurst - count, "user", "/large-site", user);
   }
 }

@@ -3,8 +3,8 @@ certificates, names, ports and probes that the gateway sets. It runs in its own 
 
 Usage: gateway_pod_test.py SLUICED PYTHON_PROTO PROTO_DIRECTORY NODE_MODULES
 
-AWAY=SECONDS in the environment: how long the control plane is away, with the gateway's own pauses
-between attempts to connect; without it, a moment, with short pauses.
+AWAY=SECONDS in the environment: how long the control plane is unavailable, with the gateway's own pauses
+between attempts to connect. Without AWAY, it is unavailable for a moment, with short pauses.
 """
 
 import os
@@ -25,7 +25,7 @@ MAKE_NETWORK = ["unshare", "--net", "--mount", "sh", "-euc", 'ip link set lo up;
 
 
 def cannot():
-    """The reason why the pod cannot be made; empty if it can."""
+    """Why the pod cannot be made here; empty if it can."""
     if os.geteuid() != 0:
         return "only root may make a network and a root of its own"
     tried = subprocess.run([*MAKE_NETWORK, "true"], capture_output=True, text=True, check=False)
@@ -77,7 +77,7 @@ REDIS_URL=redis.redis.svc:6379
 """.split()
 # The gateway sets none of these.
 HURRY = ["XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=50ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=200ms"]
-# A debug build, and a busy machine.
+# For a debug build on a busy machine.
 PATIENCE = ["SLUICE_REDIS_TIMEOUT=900ms"]
 
 
@@ -108,7 +108,7 @@ class Pod:
         shutil.copy(source, target)
 
     def rotate(self):
-        """A new authority and certificates, mounted as the kubelet does it; those of the gateway."""
+        """Mounts new certificates of a new authority, as the kubelet does. Returns the gateway's."""
         self.secrets += 1
         made = running.directory()
         self.authority = Authority(made, f"ca-{self.secrets}")
@@ -135,7 +135,8 @@ class Pod:
             mount -o remount,bind,ro "$1"
             exec /usr/bin/python3 -c "$2" "$@"
             """
-        # Gives up root after chroot, for which the root needs no program.
+        # Gives up root after the chroot. Done in Python, so that the pod's root needs no program
+        # for it.
         confine = (f"import os, sys; root = sys.argv[1]; os.chroot(root); os.chdir('/');"
                    f"os.setgroups([]); os.setgid({USER}); os.setuid({USER});"
                    "os.execve('/bin/ratelimit', ['/bin/ratelimit'],"
@@ -147,7 +148,7 @@ class Pod:
 
 
 def probe():
-    """As the kubelet: the status within a second."""
+    """Probes as the kubelet does. Returns the status, which must come within a second."""
     try:
         with urllib.request.urlopen("http://127.0.0.1:8080/healthcheck", timeout=1) as answer:
             return answer.status
@@ -188,7 +189,8 @@ class GatewayPodTest(unittest.TestCase):
         return plane.next()
 
     def test_life_of_the_pod(self):
-        # The control plane is away at the start: the probes are green, and everything is allowed.
+        # The control plane is unavailable at the start: the probes succeed, and everything is
+        # allowed.
         process = self.pod.start()
         for _ in range(3):  # startup, then readiness
             self.assertEqual(probe(), 200)
@@ -200,7 +202,7 @@ class GatewayPodTest(unittest.TestCase):
         plane = self.start_plane()
         self.assertEqual(plane.next()["node"], "envoy-ratelimit")
 
-        # Empty, good, changed, removed, bad.
+        # The sets: empty, good, changed, one resource removed, bad.
         self.assertIsNone(self.answer(plane, "1")["error"])
         self.assertFalse(envoy.is_over("edge"))
         self.assertIsNone(self.answer(plane, "2", config("edge", 1), config("other", 1))["error"])
@@ -218,7 +220,7 @@ class GatewayPodTest(unittest.TestCase):
             self.assertIn(mistake, bad["error"])
         self.assertTrue(envoy.is_over("edge"))
 
-        # The stream breaks; the control plane goes away, and comes back with other certificates.
+        # The stream breaks. The control plane stops, and comes back with other certificates.
         plane.tell(end=True)
         again = plane.next()
         self.assertEqual((again["version"], again["nonce"]), ("4", ""))
@@ -228,13 +230,13 @@ class GatewayPodTest(unittest.TestCase):
         running.wait_until(lambda: certificate_of(8081) != old, TIMEOUT, "the new certificate")
         time.sleep(AWAY)
         self.assertEqual(probe(), 200)
-        self.assertTrue(envoy.is_over("edge"), "an open connection lives on, and the rules stay")
+        self.assertTrue(envoy.is_over("edge"), "an open connection continues, and the rules stay")
         plane = self.start_plane()
         self.assertEqual(plane.next()["version"], "4")
         envoy_with_new_authority = self.envoy()
         self.assertTrue(envoy_with_new_authority.is_over("edge"))
 
-        # The largest set, and metrics where the gateway looks for them.
+        # The largest set. The metrics are where the gateway looks for them.
         began = time.monotonic()
         plane.tell(large={"version": "6", "domains": 5000, "descriptors": 10})
         self.assertIsNone(plane.next(LARGE_SET_TIMEOUT)["error"])
@@ -244,7 +246,7 @@ class GatewayPodTest(unittest.TestCase):
         self.assertIn("\nsluice_xds_resources 5000\n", page)
         self.assertIn('\nratelimit_service_rate_limit_total_hits{domain="edge",key1="user"} ', page)
 
-        # Kubernetes stops it, while callers are connected.
+        # Kubernetes stops the pod while callers are connected.
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(TIMEOUT), 0)

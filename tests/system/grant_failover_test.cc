@@ -36,7 +36,7 @@ class Server {
         stub_(v1::RateLimiter::NewStub(
             grpc::CreateChannel(process_.grpc_address(), grpc::InsecureChannelCredentials()))) {}
 
-  // Returns the answer's source, and counts what is allowed.
+  // Sends a check. Returns the answer's source, and counts it if it is allowed.
   v1::Source Check() {
     v1::CheckLimitRequest request;
     request.set_domain("shop");
@@ -48,7 +48,7 @@ class Server {
     return response.source();
   }
 
-  // Checks until one is decided by a grant.
+  // Sends checks until one is decided by a grant.
   void Warm() {
     for (int i = 0; i < 100; ++i) {
       if (Check() == v1::SOURCE_GRANT) return;
@@ -63,8 +63,8 @@ class Server {
   const std::unique_ptr<v1::RateLimiter::Stub> stub_;
 };
 
-// The new master has the units that are out, so what comes back is taken back, once, and servers
-// admit no more than the limit.
+// The new master knows the units that are out. So it takes each returned unit back once, and the
+// servers admit no more than the limit.
 TEST(GrantFailover, UnitsAreOut_TheNewMasterKnowsThemAndTheLimitHolds) {
   RedisSentinels redis({});
   Server servers[] = {Server(redis.Url()), Server(redis.Url())};
@@ -77,7 +77,7 @@ TEST(GrantFailover, UnitsAreOut_TheNewMasterKnowsThemAndTheLimitHolds) {
   redis.WaitForOther(old);
   EXPECT_EQ(redis.master().Connect().Integer({"STRLEN", kKey}), kBytesWithGrants);
   const auto allowed = [&] { return servers[0].allowed + servers[1].allowed; };
-  // Needs what servers hold.
+  // To admit the whole limit, the servers must return what they hold.
   EXPECT_TRUE(WaitUntil(seconds(60), [&] {
     for (int i = 0; i < 50; ++i) {
       for (Server& server : servers) server.Check();

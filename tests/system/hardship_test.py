@@ -88,7 +88,7 @@ class HardshipTest(unittest.TestCase):
                 r'^sluice_grpc_refused_total\{reason="(?:connections|replaced)"\} (\d+)',
                 metrics, re.M)))
 
-        running.wait_until(lambda: refused() > 200, 10, "connections are refused or replaced, and counted")
+        running.wait_until(lambda: refused() > 200, 10, "refused and replaced connections are counted")
         self.assertIn("ready", running.get(f"{page}/readyz"))
         running.wait_until(lambda: "refused: " in "".join(server.heard), 10, "logged")
         self.assertNotIn("cannot accept", "".join(server.heard))
@@ -101,7 +101,7 @@ class HardshipTest(unittest.TestCase):
         self.addCleanup(lambda: [sock.close() for sock in kept])
         self.assertEqual(check(address("grpc", ready)), 0, "the sixth")
         kept += [connect(address("grpc", ready)) for _ in range(5)]
-        while kept[0].recv(100):  # until it is closed for another
+        while kept[0].recv(100):  # until the server closes it, to make room for another
             pass
 
     def test_a_blocked_log_delays_no_check(self):

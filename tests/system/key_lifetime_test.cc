@@ -1,4 +1,4 @@
-// Keys in Redis expire: every key has a TTL, and none lives much longer than its counter needs.
+// Keys in Redis expire: every key has a TTL, and no key lives much longer than its counter needs.
 #include <gtest/gtest.h>
 
 #include "tests/system/fleet.h"
@@ -8,7 +8,8 @@ namespace {
 
 // No counter here needs more than two seconds.
 constexpr std::chrono::milliseconds kLongestState(2'000);
-// The extra lifetime of a key: a second, rounded up, and ten if it is charged again.
+// The extra lifetime of a key: a second, rounded up, and ten seconds if the counter is charged
+// again.
 constexpr std::chrono::milliseconds kGrace(12'000);
 
 constexpr char kRules[] = R"yaml(

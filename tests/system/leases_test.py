@@ -1,4 +1,4 @@
-"""Leases of units on a real server: an estimate is taken and settled with what was used, by gRPC,
+"""Leases of units on a real server: units are taken by an estimate and settled with what was used, by gRPC,
 as JSON and by the tool, with the embedded store and with Redis.
 
 Usage: leases_test.py SLUICE SLUICED PYTHON_PROTO
@@ -51,7 +51,7 @@ def outcome(answer):
 
 
 class LeasesTest:
-    redis = ()  # flags
+    redis = ()  # flags for sluiced
     customers = 0
 
     @classmethod
@@ -95,7 +95,7 @@ class LeasesTest:
         return answer if isinstance(answer, str) else api.SettleLeaseResponse.FromString(answer)
 
     def left(self):
-        """Requests and money."""
+        """The requests and the money that are left."""
         request = self.request(ttl=None)
         request.mode = api.MODE_PEEK
         answer = api.CheckLimitResponse.FromString(
@@ -294,7 +294,7 @@ rules:
         return running.start_redis(self.folder, "--appendonly", "yes", "--appendfsync", "always")
 
     def call_all(self, name, requests, seconds=0):
-        """The answers, of calls begun within `seconds`, at most 100 at a time."""
+        """The answers to calls that begin within `seconds`, with at most 100 under way at once."""
         method = self.grpc.channel.unary_unary(LIMITER + name)
         places, calls, begin = threading.Semaphore(100), [], time.monotonic()
         for number, request in enumerate(requests):
@@ -312,7 +312,7 @@ rules:
         return {outcome(api.SettleLeaseResponse.FromString(it)) for it in answers}
 
     def used(self):
-        """None if Redis has not said it."""
+        """The units that Redis counts; None if Redis did not decide."""
         peek = api.CheckLimitRequest(domain="llm", mode=api.MODE_PEEK, amounts={"input": 1})
         answer = api.CheckLimitResponse.FromString(
             self.grpc.call(LIMITER + "CheckLimit", peek.SerializeToString()))
@@ -320,7 +320,7 @@ rules:
             return None
         return 1_000_000_000 - answer.limits[0].remaining
 
-    def test_settled_while_redis_is_away_is_applied_once_afterwards(self):
+    def test_settlements_while_redis_is_down_are_applied_once_afterwards(self):
         take = api.CheckLimitRequest(domain="llm", amounts={"input": 10})
         take.lease_ttl.FromSeconds(600)
         leases = [api.CheckLimitResponse.FromString(it).lease.id
@@ -328,10 +328,10 @@ rules:
         self.assertEqual(self.used(), 10 * self.LEASES)
         self.redis.kill()
         self.redis.wait()
-        running.wait_until(lambda: self.used() is None, 60, "the server has noticed")
+        running.wait_until(lambda: self.used() is None, 60, "the server has noticed that Redis is down")
         self.assertEqual(self.settle_all(leases, self.SECONDS), {"OUTCOME_QUEUED"})
         self.start_redis()
-        running.wait_until(lambda: self.used() == 3 * self.LEASES, 60, "all are applied")
+        running.wait_until(lambda: self.used() == 3 * self.LEASES, 60, "all settlements are applied")
         self.assertEqual(self.settle_all(leases[:100]), {"OUTCOME_ALREADY_SETTLED"})
         self.assertEqual(self.used(), 3 * self.LEASES)
         page = self.http.ask("GET", "/metrics")[1]

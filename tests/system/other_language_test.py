@@ -175,7 +175,7 @@ class HostileInputTest(unittest.TestCase):
             request(max_wait={"seconds": 1, "nanos": -1}), INVALID, "max_wait"),
         "long request_id": (request(request_id="r" * 256), INVALID, "request_id"),
         "8 MB message": (request(user="u" * (8 << 20)), grpc.StatusCode.RESOURCE_EXHAUSTED, ""),
-        # Invalid UTF-8 in the domain, then in an attribute's value: no generated client sends it.
+        # The domain, then an attribute's value is invalid UTF-8. No generated client sends that.
         "domain not UTF-8": (b"\x0a\x02\xc3\x28", INVALID, ""),
         "value not UTF-8": (b"\x0a\x04shop\x12\x0a\x0a\x04user\x12\x02\xff\xfe", INVALID, ""),
         "not a message": (b"\xff" * 64, None, ""),

@@ -20,14 +20,14 @@ class OutageTest : public testing::Test {
   static constexpr int kCallers = 2 * kServers;  // this many checks are in flight at once
   static constexpr int kLimit = 3'000;
 
-  // `rules`: of the domain "outage".
+  // `rules`: the rules of the domain "outage".
   explicit OutageTest(const std::string& rules);
 
   // Sends `checks` from all callers, each one after another.
   Answers Run(const v1::CheckLimitRequest& request, int checks);
 
-  // Sends checks to each server until it denies, at most kLimit: on a busy machine, some servers
-  // may have received fewer checks than others.
+  // Sends checks to each server until it denies one, at most kLimit. On a busy machine, some
+  // servers may have received fewer checks than others.
   Answers AskUntilDenied(const v1::CheckLimitRequest& request);
 
   // The units left at a server, or -1 if unknown.

@@ -41,7 +41,7 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
     return CheckOf("outage", std::string("/") + GetParam() + kind, user);
   }
 
-  // Uses each server in turn; all callers are alike.
+  // Uses the servers in turn. All callers are alike, so they need no threads.
   Answers Ask(const v1::CheckLimitRequest& request, int checks = kAsked) {
     Answers answers;
     for (int i = 0; i < checks; ++i) answers.push_back(fleet_.Check(request, i % kServers));
@@ -52,8 +52,9 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(Policy, OutagePoliciesTest, testing::Values("allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// `allow` admits everything, `deny` and `error` admit nothing, with any state of the counter.
-TEST_P(OutagePoliciesTest, RedisIsAway_AdmitsEverythingOrNothing) {
+// Whatever the state of the counter, `allow` admits everything, and `deny` and `error` admit
+// nothing.
+TEST_P(OutagePoliciesTest, RedisIsDown_AdmitsEverythingOrNothing) {
   EXPECT_EQ(CountAllowed(Ask(Of("", "half"), 50)), 50);
   EXPECT_EQ(CountAllowed(Ask(Of("", "spent"), 100)), 100);
   redis_.Shutdown();
@@ -62,7 +63,7 @@ TEST_P(OutagePoliciesTest, RedisIsAway_AdmitsEverythingOrNothing) {
     const int admitted = CountAllowed(Ask(Of("", user)));
     EXPECT_EQ(admitted, expected);
     std::cout << GetParam() << ", limit 100, " << user << ": " << admitted << " of " << kAsked
-              << " admitted while Redis was away\n";
+              << " admitted while Redis was down\n";
   }
   const SteadyTime end = SteadyNow() + seconds(2);
   int asked = 0;
@@ -70,7 +71,7 @@ TEST_P(OutagePoliciesTest, RedisIsAway_AdmitsEverythingOrNothing) {
   for (; SteadyNow() < end; ++asked) admitted += CountAllowed(Ask(Of("-second", "windows"), 1));
   EXPECT_EQ(admitted, expected == 0 ? 0 : asked);
   std::cout << GetParam() << ", limit 10 per second, 2 s: " << admitted << " of " << asked
-            << " admitted while Redis was away\n";
+            << " admitted while Redis was down\n";
   Fleet late({.rules = Rules(), .servers = 1}, &redis_);
   const Answers of_late =
       late.Run({.callers = 1, .checks = kAsked, .request = [](int) { return Of("", "late"); }});
@@ -90,8 +91,9 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          testing::Values("local", "allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Servers do not know the holders of slots: `local` grants the limit once more, in shares.
-TEST_P(OutageSlotsTest, RedisIsAway_GrantsOneFurtherLimitOrNothing) {
+// Servers do not know the holders of slots. So with `local`, they grant the limit once more, each
+// its share.
+TEST_P(OutageSlotsTest, RedisIsDown_GrantsOneFurtherLimitOrNothing) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);
   redis_.Shutdown();
@@ -104,7 +106,7 @@ TEST_P(OutageSlotsTest, RedisIsAway_GrantsOneFurtherLimitOrNothing) {
   leases.erase("");
   EXPECT_EQ(leases.size(), policy == "local" ? kSlots : 0u);
   std::cout << GetParam() << ", " << kSlots << " slots, half held: " << CountAllowed(meanwhile)
-            << " of " << kAsked << " admitted while Redis was away, with " << leases.size()
+            << " of " << kAsked << " admitted while Redis was down, with " << leases.size()
             << " leases\n";
   RestartRedis(Of("-slots", "other"));
   const int free = policy == "local" ? 0 : kSlots / 2;

@@ -1,7 +1,7 @@
 // Tests and prints the admissions of a fleet with `local` while Redis is down, and Redis' counts
 // when it is back.
 //
-//   build/release/tests/outage_test [--seconds 30]     how long Redis is away under load
+//   build/release/tests/outage_test [--seconds 30]     how long Redis is down under load
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,8 +17,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// Checks with `auditor` show the units that a counter holds beyond its limit: the counter is
-// shared.
+// A peek with the user `auditor` shows the units that a counter holds beyond its limit, since an
+// override gives that user a higher limit on the same counter.
 constexpr char kRules[] = R"yaml(
 domain: outage
 rules:
@@ -50,7 +50,7 @@ class LocalOutageTest : public OutageTest {
  protected:
   LocalOutageTest() : OutageTest(kRules) {}
 
-  // Counted by Redis. A bucket in debt counts no more than its burst.
+  // The units that Redis counts. A bucket in debt counts no more than its burst.
   std::int64_t Counted(const std::string& endpoint) {
     if (endpoint == "/bucket") return kLimit - Remaining(CheckOf("outage", endpoint));
     return 1'000'000 - Remaining(CheckOf("outage", endpoint, "auditor"));
@@ -62,8 +62,8 @@ class LocalOutageTest : public OutageTest {
     }
   }
 
-  // Sends checks to all endpoints until Redis has been stopped for `outage_length`, or, with
-  // `recovery`, until a while after all servers use it again.
+  // Sends checks to all endpoints until Redis has been down for `outage_length`. With `recovery`,
+  // continues until a while after all servers use Redis again.
   Answers RunThroughOutage(bool recovery);
 };
 
@@ -112,8 +112,8 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
   return found;
 }
 
-// The units that Redis admitted before it was stopped and that some server did not see. That server
-// takes its share of them once more.
+// The units that Redis admitted before it was stopped and that some server did not see in an
+// answer. That server admits its share of them once more.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {
@@ -147,7 +147,7 @@ TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_FleetAdmitsTheRest) {
     EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Counted(endpoint) >= most - kCallers; }));
     EXPECT_NEAR(Counted(endpoint), most, kCallers);
     std::cout << endpoint << ": limit " << kLimit << ", admitted " << admitted - meanwhile
-              << " by Redis, " << meanwhile << " while it was away, in all " << admitted
+              << " by Redis, " << meanwhile << " while it was down, in all " << admitted
               << "; in flight " << in_flight << "; counted by Redis afterwards "
               << Counted(endpoint) << "\n";
   }
@@ -183,7 +183,7 @@ TEST_F(LocalOutageTest, OneServerSawAFullLimit_OthersHaveSpentIt_AdmitsThatServe
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Counted("/daily") >= kLimit + meanwhile; }));
   EXPECT_EQ(Counted("/daily"), kLimit + meanwhile);
   std::cout << "worst staleness: limit " << kLimit << ", all admitted by Redis, " << meanwhile
-            << " while it was away; counted by Redis afterwards " << Counted("/daily") << "\n";
+            << " while it was down; counted by Redis afterwards " << Counted("/daily") << "\n";
 }
 
 TEST_F(LocalOutageTest, NothingLeft_NothingIsAdmitted) {
@@ -201,13 +201,13 @@ TEST_F(LocalOutageTest, ServerStartsInAnOutage_AdmitsNothing_IsReadyAfterReachin
                                       return CheckOf("outage", kEndpoints[i % kEndpoints.size()]);
                                     }});
   EXPECT_EQ(CountAllowed(answers), 0);
-  std::cout << "started while Redis is away: " << CountAllowed(answers) << " of " << answers.size()
+  std::cout << "started while Redis is down: " << CountAllowed(answers) << " of " << answers.size()
             << " admitted\n";
   const auto ready = [&](Fleet& fleet) {
     return HttpGet(fleet.server(0).http_address(), "/readyz").status == 200;
   };
   EXPECT_FALSE(ready(late));
-  EXPECT_TRUE(ready(fleet_)) << "it has seen Redis before";
+  EXPECT_TRUE(ready(fleet_)) << "this server has reached Redis before";
   redis_.Start();
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return ready(late); }));
   EXPECT_TRUE(late.Check(CheckOf("outage", "/daily")).allowed());

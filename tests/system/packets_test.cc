@@ -1,4 +1,5 @@
-// The number of packets for answers: checks decided together are answered in one packet.
+// The number of packets that answers take: checks that are decided together are answered in one
+// packet.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
@@ -36,7 +37,7 @@ rules:
 
 constexpr std::size_t kGrpcHeader = 5;
 
-// A field of HPACK: a literal, without indexing.
+// A header field of HPACK: a literal, without indexing.
 std::string Field(std::string_view name, std::string_view value) {
   std::string field(1, '\0');
   for (const std::string_view part : {name, value}) {
@@ -46,7 +47,7 @@ std::string Field(std::string_view name, std::string_view value) {
   return field;
 }
 
-// Calls on one HTTP/2 connection without a library, which would not show the packets.
+// Makes calls on one HTTP/2 connection without a library: a library would not show the packets.
 class Caller {
  public:
   explicit Caller(const std::string& server) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -71,7 +72,7 @@ class Caller {
   // Waits for all answers, which must come from `source`.
   void Hear(v1::Source source) {
     while (unanswered_ > 0) {
-      ASSERT_TRUE(HearMore()) << unanswered_ << " answers do not come";
+      ASSERT_TRUE(HearMore()) << unanswered_ << " answers are missing";
       while (const auto frame = Http2Frame::Take(heard_)) {
         if (frame->type != Http2Frame::kData) continue;
         v1::CheckLimitResponse answer;
@@ -82,7 +83,7 @@ class Caller {
     }
   }
 
-  // The answers received so far.
+  // The packets with data that were received so far.
   std::uint32_t packets() const {
     tcp_info info{};
     socklen_t size = sizeof(info);
@@ -128,19 +129,21 @@ class Caller {
   }
 
   const int socket_;
-  std::uint32_t stream_ = 0xffffffff;  // the first is 1
+  std::uint32_t stream_ = 0xffffffff;  // the first call has the number 1
   std::string heard_;
   int unanswered_ = 0;
 };
 
 constexpr int kCallers = 8;
-constexpr int kCalls = 16;  // of each, at a time
-// Twice as many would need WINDOW_UPDATEs.
+constexpr int kCalls = 16;  // of each caller, at a time
+// Twice as many rounds would need WINDOW_UPDATEs.
 constexpr int kRounds = 20;
-// 1 to 2 by chance, 5 to 8 if answers that are ready together are sent together.
+// The expected mean is 1 to 2 by chance, and 5 to 8 if answers that are ready together are sent
+// together.
 constexpr double kFew = 3;
 
-// The mean number of answers of `source` for `endpoint` per packet, once the server is warm.
+// The mean number of answers in a packet, after the first rounds. All answers to checks of
+// `endpoint` must come from `source`.
 double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint,
                         v1::Source source) {
   std::vector<std::unique_ptr<Caller>> callers;

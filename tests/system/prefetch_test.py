@@ -1,10 +1,10 @@
 """Prefetched units on several real servers with one Redis: nothing is admitted beyond the limit, most
-decisions need no Redis, and unused units are returned when rules change, when a server drains, and before
+decisions do not need Redis. Unused units are returned when rules change, when a server drains, and before
 their grant ends.
 
 Usage: prefetch_test.py SLUICE SLUICED PYTHON_PROTO
 
-PREFETCH_SERVERS, PREFETCH_SECONDS: for the test of a bucket's promise; 3 and 5 unless set.
+PREFETCH_SERVERS and PREFETCH_SECONDS set the size of the test of a bucket's promise (default 3 and 5).
 """
 
 import concurrent.futures
@@ -35,7 +35,7 @@ rules:
   - name: bucket
     limits: [{algorithm: token_bucket, rate: 100/s, burst: 300, prefetch: 500ms}]
 """
-PLAIN_BYTES = 28  # of a window's string without units out
+PLAIN_BYTES = 28  # the length of a window's string while no units are out
 
 
 def rules_of(name, prefetch=", prefetch: 10s"):
@@ -63,7 +63,7 @@ class Server:
         return self.check().decision == api.DECISION_ALLOWED
 
     def warm(self):
-        """Checks until one is decided by a grant. Returns how many were allowed."""
+        """Sends checks until one is decided by a grant. Returns how many were allowed."""
         allowed = 0
         for _ in range(100):
             answer = self.check()
@@ -100,7 +100,8 @@ class PrefetchTest(unittest.TestCase):
         return [Server(self.redis, rules or rules_of(self.name)) for _ in range(count)]
 
     def use_up(self, servers, allowed):
-        """Sends checks to all servers until the whole limit has been admitted, which needs the units that other servers hold."""
+        """Sends checks to all servers until the whole limit is admitted. For that, each server must
+        return what it holds."""
         def asked():
             nonlocal allowed
             for server in servers:
@@ -140,7 +141,8 @@ class PrefetchTest(unittest.TestCase):
             while time.monotonic() < until:
                 ask(server)
 
-        # Each time first a few checks, so that servers hold units while the bucket is full; then all at once.
+        # Each round begins with a few checks, so that servers hold units while the bucket is full.
+        # Then all threads ask at once.
         with concurrent.futures.ThreadPoolExecutor(2 * len(servers)) as threads:
             while time.monotonic() < end:
                 for _ in range(60 // len(servers)):
@@ -165,7 +167,7 @@ class PrefetchTest(unittest.TestCase):
         self.assertTrue(self.some_units_are_out())
         server.rules.write_text(rules_of(self.name, prefetch=""), encoding="utf-8")
         os.kill(server.process.pid, signal.SIGHUP)
-        running.wait_until(self.no_units_are_out, 60, "units are back")
+        running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([server], allowed), LIMIT)
 
     def test_drain_returns_units_at_once(self):
@@ -173,7 +175,7 @@ class PrefetchTest(unittest.TestCase):
         allowed = first.warm()
         self.assertTrue(self.some_units_are_out())
         first.process.send_signal(signal.SIGTERM)
-        running.wait_until(self.no_units_are_out, 60, "units are back")
+        running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([second], allowed), LIMIT)
 
     def test_killed_server_costs_its_units_and_no_more(self):
@@ -202,7 +204,7 @@ class PrefetchTest(unittest.TestCase):
         server = Server(self.redis, rules_of(self.name, prefetch=", prefetch: 1s"))
         allowed = server.warm()
         self.assertTrue(self.some_units_are_out())
-        running.wait_until(self.no_units_are_out, 60, "units are back")
+        running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([server], allowed), LIMIT)
 
     def test_redis_is_stopped_grants_are_still_used(self):

@@ -33,7 +33,7 @@ scrape_configs:
 
 
 def start_prometheus(target):
-    """The URL of its API. Alerts fire without their delay."""
+    """Starts Prometheus. Returns the URL of its API. Alerts fire without their delay."""
     folder = running.directory()
     patient = ALERTS.read_text(encoding="utf-8")
     hasty, changed = re.subn(r"^( +for:) \w+$", r"\1 1s", patient, flags=re.M)
@@ -71,7 +71,7 @@ class PrometheusTest(unittest.TestCase):
 
     def test_redis_stops_and_returns(self):
         running.wait_until(lambda: self.value("up") == 1, 20, "a scrape")
-        running.wait_until(lambda: self.value("sluice_redis_connected") == 1, 20, "Redis is there")
+        running.wait_until(lambda: self.value("sluice_redis_connected") == 1, 20, "Redis is connected")
         self.assertEqual(self.value("sluice_rules_loaded"), 1)
         self.assertNotIn("SluiceRedisDown", self.firing())
 
@@ -84,7 +84,7 @@ class PrometheusTest(unittest.TestCase):
         self.assertIn(f"{self.target} ({loop}) has no connection", alert["annotations"]["summary"])
 
         running.start_redis(self.folder)
-        running.wait_until(lambda: "SluiceRedisDown" not in self.firing(), 20, "its end")
+        running.wait_until(lambda: "SluiceRedisDown" not in self.firing(), 20, "the alert ends")
         self.assertEqual(self.value("sluice_redis_reconnects_total"), 2)
 
 

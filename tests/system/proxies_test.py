@@ -1,4 +1,4 @@
-"""The real nginx, Caddy and HAProxy, set up by docker/, before a backend and limited by Sluice.
+"""The real nginx, Caddy and HAProxy with the files in docker/, in front of a backend. Sluice limits them.
 
 Usage: proxies_test.py SLUICED SOURCE_DIRECTORY
 """
@@ -19,7 +19,7 @@ import running
 SLUICED = sys.argv[1]
 CONFIGS = pathlib.Path(sys.argv[2]) / "docker"
 
-# Bursts only: nothing refills while a test runs.
+# Only bursts count: nothing refills while a test runs.
 RULES = """
 domain: web
 rules:
@@ -53,7 +53,7 @@ class Backend(http.server.BaseHTTPRequestHandler):
 
 
 def start_backend():
-    """Its address, and the header Authorization of each request that it gets."""
+    """Starts a backend. Returns its address, and a list that gets each request's header Authorization."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend)
     server.authorizations = []
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -159,7 +159,7 @@ class Proxy:
 
 
 class FailsOpen:
-    """Also tests a 429 page, and that without Sluice requests pass, but logins do not."""
+    """Tests also the 429 page. And if Sluice is down, requests pass, except logins."""
 
     def test_4_the_429_page_says_when_to_retry(self):
         for _ in range(11):
@@ -196,7 +196,7 @@ class NginxTest(Proxy, FailsOpen, unittest.TestCase):
         process = subprocess.Popen(["/usr/sbin/nginx", "-p", folder, "-c", config, "-e", "stderr"],
                                    stdin=subprocess.DEVNULL)
         unittest.addModuleCleanup(process.wait)
-        unittest.addModuleCleanup(process.terminate)  # it ends its workers
+        unittest.addModuleCleanup(process.terminate)  # when nginx ends, its workers end, too
 
 
 class CaddyTest(Proxy, unittest.TestCase):

@@ -1,6 +1,6 @@
-// Published timings of other limiters, tested with Redis in real time: callers wait as answered,
-// and start when Guava's and nginx' callers would. Due times are on the store's clock, so late
-// callers do not matter.
+// Published timings of other limiters, tested with Redis in real time. Callers wait as the answers
+// tell them, and start when callers of Guava and nginx would. Due times are on the store's clock,
+// so it does not matter if a caller is late.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -48,8 +48,8 @@ Duration WaitOf(const Answer& answer) {
   return std::chrono::seconds(wait.seconds()) + Duration(wait.nanos() / 1000);
 }
 
-// Start times of one caller's requests, on the store's clock, relative to the first; nullopt if
-// denied.
+// Start times of one caller's requests, on the store's clock, relative to the first. nullopt: the
+// request was denied.
 using Starts = std::vector<std::optional<Duration>>;
 
 struct Scenario {
@@ -87,7 +87,8 @@ std::vector<std::optional<milliseconds>> Every(milliseconds step, int count) {
   return starts;
 }
 
-// Guava's come from RateLimiterTest and the comment of SmoothRateLimiter, as sums of the waits.
+// Guava's times come from RateLimiterTest and the comment of SmoothRateLimiter, as sums of the
+// waits.
 std::vector<Scenario> Scenarios() {
   const auto at = [](int ms) { return milliseconds(ms); };
   const std::optional<milliseconds> denied;

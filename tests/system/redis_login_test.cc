@@ -29,7 +29,7 @@ struct Login {
   std::vector<std::string> redis_arguments;
   std::string user_part;               // of the URL
   std::string path;                    // of the URL
-  RedisConnection::Command own_login;  // of the test's own connection; empty: none needed
+  RedisConnection::Command own_login;  // of the test's own connection; if empty, it needs none
   std::string database = "0";
 
   friend void PrintTo(const Login& login, std::ostream* out) { *out << login.name; }

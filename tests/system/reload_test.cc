@@ -58,7 +58,7 @@ class ReloadTest : public testing::Test {
     fleet_.emplace(Fleet::Options{.rules = rules, .servers = servers}, &redis_);
   }
 
-  // Returns when `server` has activated or refused the rules for the `count`th time.
+  // Changes the rules of `server`. Returns when its log has `count` lines with `line`.
   void Reload(int server, const char* rules, const char* line, int count) {
     SluiceServer& sluiced = fleet_->server(server);
     sluiced.WriteRules(rules);
@@ -146,7 +146,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 10}]
 )yaml";
 
-// As during a rollout: server 0 has the old rules, server 1 the new ones, for the whole test.
+// As during a rollout: for the whole test, server 0 has the old rules and server 1 the new ones.
 TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
   Start(kOld, 2);
   const auto remaining = [&](int server, const std::string& rule) {
@@ -161,7 +161,8 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
     EXPECT_EQ(remaining(1, rule), 8);
   }
   Reload(1, kNew, "rules: 3 in force, 3 changed (shop/algorithm, shop/raised, shop/window)", 1);
-  // Checked alternately: one counter if the shape is the same, otherwise separate ones.
+  // Both servers check in turn. If the limits have the same shape, they share one counter,
+  // otherwise each has its own.
   for (int turn = 1; turn <= 4; ++turn) {
     EXPECT_EQ(remaining(1, "raised"), 20 - 2 - 2 * turn + 1);
     EXPECT_EQ(remaining(0, "raised"), 10 - 2 - 2 * turn);
@@ -170,7 +171,7 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
       EXPECT_EQ(remaining(1, rule), 10 - turn) << rule;
     }
   }
-  EXPECT_EQ(remaining(0, "raised"), -1) << "the old limit holds where the old rules are";
+  EXPECT_EQ(remaining(0, "raised"), -1) << "the server with the old rules applies the old limit";
   EXPECT_EQ(remaining(1, "raised"), 9);
   EXPECT_EQ(redis_.Connect().Keys().size(), 5u);
 }

@@ -57,7 +57,7 @@ def start_redis(folder, *flags, **options):
 
 
 def start_gate(redis_socket, *where):
-    """See gate.py; its port."""
+    """Starts gate.py. Returns the process and its port."""
     process, line = start([sys.executable, pathlib.Path(__file__).with_name("gate.py"),
                            redis_socket, *where], "port ", stdin=subprocess.PIPE)
     unittest.addModuleCleanup(process.stdin.close)
@@ -65,7 +65,7 @@ def start_gate(redis_socket, *where):
 
 
 def tell_gate(gate, *words):
-    """Returns when the gate has applied it, which may take a while on a busy machine."""
+    """Sets the gate's behavior. Returns when it is in effect; on a busy machine, that takes a while."""
     told = len(gate.heard)
     print(*words, file=gate.stdin, flush=True)
     wait_until(lambda: len(gate.heard) > told, 10, "the gate has read its input")
@@ -94,7 +94,7 @@ def stopped(process):
 
 @contextlib.contextmanager
 def busy_cores():
-    """Each core is shared with two other busy programs."""
+    """Meanwhile, two other busy programs share each core."""
     spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
                 for _ in range(2 * os.cpu_count())]
     try:
@@ -114,8 +114,8 @@ _reservations = []
 
 
 def free_port():
-    """A port that is free, and that no other test has drawn. Below those that the kernel gives out
-    itself, so that no connection takes it before the server listens."""
+    """A free port that no other test has drawn. It is below the ports that the kernel assigns
+    to connections, so no connection takes it before the server listens."""
     while True:
         port = random.randrange(15_000, 32_000)
         reservation = socket.socket(socket.AF_UNIX)

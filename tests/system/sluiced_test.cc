@@ -95,7 +95,8 @@ class DrainTest : public testing::Test {
                        .go_on = [&] { return go_on(sent); }});
   }
 
-  // A caller without an answer to a charged check would be charged twice after a retry.
+  // Checks that each charged check was answered. If one was not, its caller would retry and be
+  // charged twice.
   void ExpectChargedIsWhatWasAnswered(const Answers& answers) {
     const Answer next = fleet_.Check(CheckOf("life", "/large"), 1);
     ASSERT_NE(StatusOf(next, "large"), nullptr);

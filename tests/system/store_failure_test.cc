@@ -47,7 +47,7 @@ rules:
 
 constexpr const char* kEndpoints[] = {"/allow", "/deny", "/error", "/local"};
 
-// A thousand checks a second over all policies, from construction to Stop.
+// Sends a thousand checks a second, with all policies, from construction to Stop.
 class BackgroundLoad {
  public:
   explicit BackgroundLoad(Fleet& fleet)
@@ -86,18 +86,18 @@ class BackgroundLoad {
 
 class StoreFailureTest : public testing::Test {
  protected:
-  // Every server decides in Redis again.
+  // Whether Redis decides for every server again.
   bool Recovered() {
     v1::CheckLimitRequest peek = CheckOf("outage", "/local", "nobody");
     peek.set_mode(v1::MODE_PEEK);
-    // Twice: after the first decision by Redis, some more are local.
+    // Each server is asked twice: after the first decision by Redis, some more are local.
     for (int i = 0; i < 2 * fleet_.size(); ++i) {
       if (!fleet_.Check(peek, i % fleet_.size()).of_store()) return false;
     }
     return true;
   }
 
-  // `begin_outage` and `end_outage` run under load; all answers must be as promised.
+  // `begin_outage` and `end_outage` run under load. All answers must be as the policies promise.
   void ExpectPoliciesHold(std::function<void()> begin_outage, std::function<void()> end_outage);
 
   RedisServer redis_;
@@ -198,7 +198,7 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_TRUE(check().allowed());
 }
 
-// A script that Redis does not know has not run: the call is sent again, and nothing is lost or
+// A script that Redis does not have has not run. So the call is sent again, and no check is lost or
 // counted twice.
 TEST(ScriptFlushTest, UnderLoad_NoCheckIsLost) {
   constexpr int kChecks = 10'000;

@@ -53,7 +53,7 @@ class Top:
 class LinesTest(unittest.TestCase):
     def test_lines_show_rules_and_the_keys_most_denied(self):
         server = watched()
-        top = Top(self, "--addr", server.address, "--addr", server.address)  # asked once
+        top = Top(self, "--addr", server.address, "--addr", server.address)  # given twice, asked once
         top.until(lambda line: "1 server " in line, "the totals")
         server.check(25, "endpoint=/pay", "user=ada")
         top.until(lambda line: "shop/per-user  allowed" in line, "the rule")
@@ -104,7 +104,7 @@ class FleetTest(unittest.TestCase):
             self.assertEqual(server["store"]["breakers_open"], 0)
         servers[0].check(12, "endpoint=/pay", "user=ada")
         servers[1].check(9, "endpoint=/pay", "user=ada")
-        # 10 were allowed by the first; of 11 denials each server counts its own.
+        # The first server allowed 10. Of the 11 denials, each server counts its own.
         state = top.state(lambda it: it["most_denied"] and it["most_denied"][0]["count"] == 11,
                           "the denials of both")
         self.assertEqual(state["most_denied"][0]["subject"], "user=ada")

@@ -33,7 +33,8 @@ struct Second {
   int passed = 0;
 };
 
-// The first and the last second were not under load for their whole length.
+// The results by second. The first and the last second are left out, since they were not under load
+// for their whole length.
 std::map<Seconds, Second> FullSeconds(const Answers& answers) {
   std::map<Seconds, Second> seconds;
   for (const Answer& answer : answers) {
@@ -73,7 +74,7 @@ TEST_F(TutorialLoadsTest, FiftyThreads_TenASecond_AdmitsTenInEachSecond) {
                               .go_on = For(std::chrono::milliseconds(5'100))});
 }
 
-// Repeated as often as necessary: four threads complete a thousand checks each very quickly.
+// The thousand checks are repeated as often as necessary: four threads complete them very quickly.
 TEST_F(TutorialLoadsTest, FourThreadsOfThousandChecks_TwentyASecond_TwentyPassInEachSecond) {
   ExpectEachSecondPasses(20, {.callers = 4,
                               .request = [](int) { return CheckOf("tutorial", "/twenty"); },

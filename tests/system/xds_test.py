@@ -1,5 +1,5 @@
-"""Rules by xDS, as Envoy Gateway starts and feeds its limiter: its variables, probes, certificates and
-sets, by a control plane on gRPC for Node.
+"""Rules by xDS, with what Envoy Gateway uses for its limiter: variables, probes, certificates and
+sets. The control plane is on gRPC for Node.
 
 Usage: xds_test.py SLUICE SLUICED PYTHON_PROTO PROTO_DIRECTORY NODE_MODULES
 """
@@ -38,7 +38,7 @@ def make_plane(*arguments, **named):
 
 
 def start(folder, plane_port, **variables):
-    """A sluiced as the gateway's pod starts it, but on free ports: process, gRPC and HTTP address."""
+    """Starts sluiced as the gateway's pod does, but on free ports. Returns the process and both addresses."""
     environment = {
         "PATH": "/usr/bin:/bin", "RUNTIME_ROOT": "/data", "RUNTIME_SUBDIRECTORY": "ratelimit",
         "RUNTIME_IGNOREDOTFILES": "true", "RUNTIME_WATCH_ROOT": "false", "LOG_LEVEL": "info",
@@ -47,7 +47,7 @@ def start(folder, plane_port, **variables):
         "CONFIG_GRPC_XDS_NODE_ID": "envoy-ratelimit", "REDIS_SOCKET_TYPE": "unix",
         "REDIS_URL": f"{folder}/redis.sock", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL": "50ms",
         "XDS_CLIENT_BACKOFF_MAX_INTERVAL": "200ms", "SLUICE_ADMIN_TOKEN": TOKEN, **variables}
-    program = folder / "ratelimit"  # by this name, it reads the variables
+    program = folder / "ratelimit"  # under this name, it reads the variables
     if not program.exists():
         program.symlink_to(SLUICED)
     process, ready = running.start(
@@ -81,7 +81,7 @@ class XdsTest(unittest.TestCase):
         return self.plane.next()
 
     def health(self):
-        """What probes see: by HTTP, and by gRPC for the service and for the whole server."""
+        """What probes get: by HTTP, and by gRPC for the service and for the whole server."""
         return (status_of(self.http, "/healthcheck"),
                 *(self.envoy.call("/grpc.health.v1.Health/Check", field(1, name))
                   for name in (b"ratelimit", b"")))
@@ -102,7 +102,7 @@ class XdsTest(unittest.TestCase):
         first = self.start()
         self.assertEqual((first["node"], first["version"], first["nonce"]),
                          ("envoy-ratelimit", "", ""))
-        # Without forced start: it listens, but is not ready.
+        # Without FORCE_START_WITHOUT_INITIAL_CONFIG: the server listens, but is not ready.
         self.assertEqual(self.health(), UNHEALTHY)
         self.assertEqual(status_of(self.http, "/healthz"), 200)
         self.assertEqual(self.apply("1")["version"], "1")
@@ -122,7 +122,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(self.apply("1", config("edge", 5))["version"], "1")
         self.assertEqual(self.admitted("other"), 20)
 
-    def test_broken_stream_and_control_plane_that_is_away(self):
+    def test_broken_stream_and_control_plane_that_is_down(self):
         self.start(FORCE_START_WITHOUT_INITIAL_CONFIG="true")
         self.assertEqual(self.health(), HEALTHY)
         self.apply("7", config("edge", 1))
@@ -150,7 +150,7 @@ class XdsTest(unittest.TestCase):
         self.assertRegex(self.sluice("rules"), "^# " + seen + "domain: edge\nrules:\n")
         self.assertRegex(self.sluice("explain", "edge", "descriptor=user=a"), "  " + seen + "$")
         fingerprint = self.metric("sluice_rules_fingerprint")
-        # Another control plane may send the same in another order, by another version.
+        # Another control plane may send the same resources in another order, with another version.
         self.apply("1", config("other", 3), config("edge", 3))
         self.assertEqual(self.metric("sluice_rules_fingerprint"), fingerprint)
         self.apply("2", config("edge", 3, unit=""), config("edge", 3))
@@ -181,7 +181,7 @@ class XdsTest(unittest.TestCase):
         def counts(tokens):
             return self.envoy.is_over("models", value=b"eve", hits=tokens)
 
-        # Both calls are admitted, as nothing is counted before their ends.
+        # Both calls are admitted, since nothing is counted before they end.
         self.assertEqual([counts(0), counts(0)], [False, False])
         self.assertEqual([counts(800), counts(800)], [False, True])
         self.assertTrue(counts(0))
@@ -198,7 +198,7 @@ class XdsTest(unittest.TestCase):
                          ["DECISION_ALLOWED", "DECISION_DENIED"])
         reserve(500, mode="MODE_REFUND", chargedAt=first["decidedAt"])
         self.assertEqual(reserve(700)["decision"], "DECISION_ALLOWED")
-        # They share one budget with the calls that Envoy counts.
+        # These checks share one budget with the calls that Envoy counts.
         self.assertFalse(self.envoy.is_over("models", value=b"bob", hits=0))
         self.assertTrue(self.envoy.is_over("models", value=b"bob"))
 
@@ -245,7 +245,7 @@ class XdsTest(unittest.TestCase):
 
 
 class TlsTest(unittest.TestCase):
-    """As the gateway does it: its own authority, and a certificate from every client."""
+    """With TLS as in the gateway: its own authority, and every client needs a certificate."""
 
     def test_certificates_are_read_again_for_each_connection(self):
         folder = running.directory()

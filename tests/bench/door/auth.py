@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Compares the throughput of proxies' requests (/v1/auth) with that of unary gRPC calls.
+"""Compares the throughput of requests of proxies (/v1/auth) with that of unary gRPC calls.
 
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round, h2load asks /v1/auth on 64 persistent

@@ -35,7 +35,7 @@ def load_options(doc):
 
 @contextlib.contextmanager
 def folder_with_rules():
-    """A temporary folder, and the one in it with the rules."""
+    """A temporary folder, and its folder with the rules."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = pathlib.Path(name)
         rules = folder / "rules"

@@ -1,4 +1,4 @@
-"""The cases of a round, by name and in order: functions of a stage that return a sample."""
+"""The cases of a round, by name and in order. A case is a function that gets a stage and returns a sample."""
 
 import dataclasses
 import signal
@@ -107,7 +107,7 @@ def raw_throughput(stage):
 
 
 def raw_calls(stage, clients, pipeline, a_second):
-    """A sample of as many calls as fit into the time of a case at `a_second` calls a second."""
+    """Measures as many calls as fit into the time of a case at `a_second` calls a second."""
     calls = int(a_second * stage.seconds)
     call = stage.raw_call
     with stage.redis() as redis:
@@ -125,7 +125,7 @@ def raw_calls(stage, clients, pipeline, a_second):
 def a_million_counters(stage):
     with stage.sluiced() as server:
         redis = server.redis
-        stage.check_once(server)  # all is loaded and connected
+        stage.check_once(server)  # everything is loaded and connected
         empty = redis.used_bytes()
         with start(
                 [stage.sluice, "bench", "m", "--addr", server.address,
@@ -149,7 +149,7 @@ def idle(stage):
     with stage.sluiced() as server:
         stage.check_once(server)
         started_in = time.monotonic() - server.started
-        time.sleep(0.5)  # the end of the start
+        time.sleep(0.5)  # until the start is over
         before = server.cpu_seconds()
         time.sleep(stage.seconds)
         used = server.cpu_seconds() - before

@@ -9,12 +9,12 @@ import os
 import subprocess
 import time
 
-NEAR = 100.0  # nanoseconds at most: with a common cache 25 to 60, without 150 and more
-PATIENCE = 180.0  # seconds in all that a report waits and measures again
+NEAR = 100.0  # nanoseconds; with a common cache it is 25 to 60, without one 150 and more
+PATIENCE = 180.0  # the seconds in all for which a report waits and measures again
 
 
 class Cores:
-    """`program` prints the nanoseconds that a cache line takes from one core to the other."""
+    """`program` prints how many nanoseconds a cache line takes from one core to the other."""
 
     def __init__(self, program, count=os.cpu_count()):
         self._program = program
@@ -49,7 +49,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """With more than two cores, it is unknown which ones are used."""
+        """Assumes so if there are not two cores: then it is unknown which ones are used."""
         if self._count != 2:
             return True
         try:

@@ -12,11 +12,11 @@ from processes import cpu_clock, start
 from sample import ADMITTED, Answers, Expected, Sample
 
 FIRST_USER = "1000000"  # the first number that `sluice bench` uses
-# Seconds before a measurement. After it, nearly all of 100,000 users have counters, and servers
-# have allocated their memory.
+# Seconds of load before a measurement. After it, nearly all of 100,000 users have counters, and
+# servers have allocated their memory.
 WARM_UP = 4.0  # unless --warm-up is given
-# Seconds at both ends of a measurement in which CPU does not count, because generators take a
-# moment to start.
+# At both ends of a measurement, CPU does not count for so many seconds: generators take a moment to
+# start.
 MARGIN = 0.2
 
 
@@ -26,7 +26,7 @@ class Load:
 
     endpoint: str = "/pay"
     users: int = 100_000  # drawn evenly
-    in_flight: int = 400  # messages in flight at any time; with a rate:
+    in_flight: int = 400  # messages in flight at any time, unless there is a rate
     rate: float | None = None  # checks a second, however many are in flight
     connections: int = 4
     flags: tuple[str, ...] = ()  # other flags of `sluice bench`
@@ -102,7 +102,7 @@ def watch(command, server, seconds):
 
 
 def figures_of(used, per_second):
-    """CPU for a million checks, from the CPU used per second."""
+    """The CPU for a million checks, from the CPU used per second."""
     return {"per_second": per_second} | {
         name: value / per_second * 1e6 if name.endswith("_cpu") else value
         for name, value in used.items()}

@@ -19,7 +19,7 @@ def describe_machine(root):
 
 
 def usage():
-    """CPU seconds of the whole machine, and of this program and its ended children; the time."""
+    """The CPU seconds of the whole machine, those of this program and its ended children, and the time."""
     user, nice, system, _, _, irq, softirq, steal = map(
         int, read("/proc/stat").splitlines()[0].split()[1:9])
     machine = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
@@ -29,7 +29,7 @@ def usage():
 
 
 def other_work(before, now, cores):
-    """The share of the CPU that others have used between two usages."""
+    """The share of the CPU that other programs used between two usages."""
     machine, own, seconds = (later - earlier for later, earlier in zip(now, before))
     return max(0.0, machine - own) / (seconds * cores)
 

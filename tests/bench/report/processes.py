@@ -47,11 +47,11 @@ class Process:
         return self._child.pid
 
     def cpu_seconds(self):
-        """The CPU time of all its threads so far, including ended ones."""
+        """The CPU time so far of all threads, including those that have ended."""
         return time.clock_gettime(cpu_clock(self.pid))
 
     def used(self):
-        """So far, by the names of figures."""
+        """The figures so far, by name."""
         return {"server_cpu": self.cpu_seconds()}
 
     def resident_megabytes(self):
@@ -123,7 +123,7 @@ class Redis(Process):
         return f"redis://127.0.0.1:{self.port}"
 
     def ask(self, *words):
-        """Its answer to a command, as text."""
+        """Redis' answer to a command, as text."""
         return subprocess.run(
             ["redis-cli", "-p", str(self.port), *words], stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=True, timeout=10).stdout
@@ -135,7 +135,7 @@ class Redis(Process):
         return int(re.search(r"^used_memory:(\d+)", self.ask("INFO", "memory"), re.M)[1])
 
     def script_calls(self):
-        """So far."""
+        """The number of calls so far."""
         return self._command_stats("calls")
 
     def failed_script_calls(self):
@@ -201,7 +201,7 @@ def start(command, **options):
 
 
 def answers_on(page):
-    """Only for checks that one rule decides, because the metrics page counts by rule."""
+    """The answers on the metrics page. It counts by rule, so this is only for checks that one rule decides."""
     decisions, sources, errors = (collections.Counter() for _ in range(3))
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
         label = dict(re.findall(r'(\w+)="([^"]*)"', labels))

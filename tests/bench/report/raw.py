@@ -13,10 +13,10 @@ import subprocess
 
 
 class RawCall:
-    """The call of the script for one check; its counter's key has `user` in place of the user."""
+    """The script call for one check. In its counter's key, `user` stands for the user."""
 
     def __init__(self, script, words, user):
-        """`words`: those of the EVALSHA: name, SHA-1, number of keys, keys, arguments."""
+        """`words`: the words of the EVALSHA: name, SHA-1, number of keys, keys, arguments."""
         last_key = 3 + int(words[2])
         self.keys = [key.replace(user, b"__rand_int__") for key in words[3:last_key]]
         arguments = ", ".join(map(lua_literal, words[last_key:]))

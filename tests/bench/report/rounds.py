@@ -27,7 +27,7 @@ def run_rounds(wanted, count, stage):
 
 
 def run_case(run, stage):
-    """A case that fails voids its rows, but not the report."""
+    """If a case fails, its rows are void, but the report continues."""
     try:
         return run(stage)
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:

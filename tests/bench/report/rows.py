@@ -24,12 +24,12 @@ class Target:
 @dataclasses.dataclass(frozen=True)
 class Row:
     title: str
-    cases: tuple[str, ...]  # that it needs; shows CPU and sources of the first
+    cases: tuple[str, ...]  # the cases that it needs; it shows the CPU and the sources of the first
     value: typing.Callable[[dict], float]
     unit: str
     compared: typing.Callable[[dict], float] | None = None
     compared_unit: str = "×"
-    target: Target | None = None  # of the comparison if there is one, else of the value
+    target: Target | None = None  # for the comparison if there is one, else for the value
 
     def judged(self, one_round):
         return (self.compared or self.value)(one_round)

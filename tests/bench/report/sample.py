@@ -58,7 +58,7 @@ class Expected:
 
 # Each check is charged by Redis.
 ADMITTED = Expected("allowed", frozenset({"STORE"}))
-# Or decided by units that the server had taken from there.
+# Each check is charged by Redis, or decided by units that the server has taken from Redis.
 GRANTED = Expected("allowed", frozenset({"STORE", "GRANT"}))
 # Each check is denied. A server with a cached denial still calls the store now and then.
 DENIED = Expected("denied", frozenset({"STORE", "DENY_CACHE"}))

@@ -45,7 +45,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 1, window: 1d}]
 """
 
-# Not for `--versus`: the other build may not know the parameter.
+# These rules are not for `--versus`: the other build may not know the parameter.
 PREFETCH_RULES = """
 domain: prefetch
 rules:
@@ -75,13 +75,13 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # repetitions of measurements that are made once for all rounds; odd
+TRIES = 3  # how often a measurement is repeated that is made once for all rounds; odd
 
 UNARY = Load()
 HOT_KEY = Load(users=1)
 ONE_CALLER = Load(in_flight=1, connections=1)
 ZIPF = Load(flags=("--distribution", "zipf"))
-LONE_CALLS = Load(in_flight=64, connections=64)  # with one call at a time on each
+LONE_CALLS = Load(in_flight=64, connections=64)  # one call at a time on each connection
 FEW_CALLS = Load(in_flight=8, connections=2)
 
 # The loads of cases by name.
@@ -101,7 +101,7 @@ LOADS = {
 
 
 class Stage:
-    """Each case has its own servers, so that no case depends on the state left by another.
+    """Each case has its own servers, so that no case depends on the state that another one left.
 
     `build`    the folder of the release build
     `folder`   for the files of the servers
@@ -109,7 +109,7 @@ class Stage:
     `other`    another program of sluiced, to compare with
     `say`      prints the progress
 
-    `notes` has what the stage measured by itself.
+    `notes` has what the stage measured in addition.
     """
 
     def __init__(self, build, folder, seconds, other, say):
@@ -151,7 +151,7 @@ class Stage:
                           queues or self.noop_queues)
 
     def noop_http2(self):
-        """The same service on Sluice's own gRPC server, with as many threads as sluiced has."""
+        """The no-op server on Sluice's own gRPC server, with as many threads as sluiced has."""
         return NoopServer(self._build / "bench/noop_http2", self.folder, 2, flag="--threads")
 
     @functools.cached_property

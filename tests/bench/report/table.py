@@ -22,13 +22,13 @@ HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of
 
 @dataclasses.dataclass
 class Line:
-    """A line from the rounds in which all cases of the row were measured. None: not measured."""
+    """A line of the table, from the rounds in which all cases of the row were measured. None: not measured."""
 
     title: str
     value: float | None  # median
     compared: float | None  # median
-    spread: float | None  # of the judged figure: (highest - lowest) / median
-    verdict: str  # `met`, `missed`, `void: why`, or nothing where there is no target
+    spread: float | None  # of the figure with a target: (highest - lowest) / median
+    verdict: str  # `met`, `missed` or `void: why`; empty if there is no target
     cpu: dict[str, float]  # medians, seconds for a million checks
     sources: dict[str, float]  # share of the checks
 

@@ -1,4 +1,4 @@
-"""Redis gets another address; its name resolves to that only later."""
+"""Redis gets another address. Its name resolves to the new address only later."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Each core is shared with two other busy programs."""
+"""Two other busy programs share each core."""
 
 import running
 

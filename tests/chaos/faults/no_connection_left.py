@@ -7,7 +7,7 @@ from resp import Redis
 
 @contextlib.contextmanager
 def strike(stand):
-    redis = Redis(stand.socket)  # the one that stays
+    redis = Redis(stand.socket)  # this connection stays
     with contextlib.closing(redis):
         _, most = redis("CONFIG", "GET", "maxclients")
         redis("CONFIG", "SET", "maxclients", 1)

@@ -12,7 +12,7 @@ KEEPS_ALL = ("--appendonly", "yes", "--appendfsync", "always")
 def prepare(stand):
     stand.ask("CONFIG", "SET", "appendfsync", "always", "appendonly", "yes")
     running.wait_until(lambda: "aof_rewrite_in_progress:0" in stand.ask("INFO", "persistence"),
-                       PATIENCE, "all is in the file")
+                       PATIENCE, "all writes are in the file")
     yield
     stand.ask("CONFIG", "SET", "appendonly", "no")
 

@@ -1,4 +1,4 @@
-"""The rules are rewritten while they are in use: with one more, with a mistake, and as before."""
+"""The rules are rewritten while they are in use: with one more rule, with a mistake, and as before."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ ANOTHER = """  - name: another
 
 
 def write(stand, text, metric, value):
-    """`metric` shows when a server has read it."""
+    """Replaces the rules. `metric` shows when a server has read them."""
     replacement = stand.rules.with_suffix(".new")
     replacement.write_text(text, encoding="utf-8")
     replacement.rename(stand.rules)

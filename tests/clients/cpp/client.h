@@ -1,4 +1,4 @@
-// The test cases of ../run.py with the C++ gRPC library. Each throws a Failure on failure.
+// The test cases of ../run.py with the C++ gRPC library. If one fails, it throws a Failure.
 //
 // Not thread-safe.
 #pragma once

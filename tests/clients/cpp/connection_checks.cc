@@ -47,7 +47,7 @@ void Client::ExpectHealth(const std::string& service, HealthCheckResponse::Servi
   Expect(watch->Read(&answer), "Watch has ended");
   Expect(answer.status() == wanted, answer.ShortDebugString());
   context.TryCancel();
-  Expect(!watch->Read(&answer), "Watch goes on");
+  Expect(!watch->Read(&answer), "Watch does not end");
   ExpectCode(grpc::StatusCode::CANCELLED, watch->Finish());
 }
 

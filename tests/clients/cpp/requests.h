@@ -29,7 +29,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws a Failure with the message `otherwise` unless `holds`.
+// Unless `holds`, throws a Failure with the message `otherwise`.
 void Expect(bool holds, const std::string& otherwise);
 void ExpectCode(grpc::StatusCode code, const grpc::Status& status);
 void ExpectOk(const grpc::Status& status);
@@ -91,7 +91,7 @@ class Stream {
     ExpectCode(code, calls_->Finish());
   }
 
-  // The status, after discarding all remaining results.
+  // Discards all remaining results. Returns the status.
   grpc::Status End() {
     v1::CheckLimitsResponse frame;
     while (calls_->Read(&frame)) {

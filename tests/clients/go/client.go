@@ -49,7 +49,7 @@ var (
 	input   = bufio.NewReader(os.Stdin)
 )
 
-// A failed check panics with a text: see passes.
+// If a check fails, it panics with a text: see `passes`.
 func fail(format string, arguments ...interface{}) { panic(fmt.Sprintf(format, arguments...)) }
 
 func expect(holds bool, format string, arguments ...interface{}) {
@@ -64,7 +64,7 @@ func must(err error) {
 	}
 }
 
-// The message of the error.
+// Expects an error with `code`. Returns the error's message.
 func expectCode(code codes.Code, err error) string {
 	expect(status.Code(err) == code, "%v instead of %v", err, code)
 	return status.Convert(err).Message()
@@ -82,8 +82,8 @@ func connect(to string, options ...grpc.DialOption) *grpc.ClientConn {
 	return made
 }
 
-// A context with a deadline. Does not return its cancel function: the context and the program end
-// soon.
+// A context with a deadline. It does not return the context's cancel function, since the context
+// and the program end soon.
 func within(limit time.Duration) context.Context {
 	ctx, _ := context.WithTimeout(context.Background(), limit)
 	return ctx
@@ -126,7 +126,7 @@ func decisions(answers []*pb.CheckLimitResponse) string {
 	return strings.Join(words, " ")
 }
 
-// A CheckLimitStream. Canceled when its context is.
+// A CheckLimitStream. It is canceled when its context is canceled.
 type stream struct {
 	pb.RateLimiter_CheckLimitStreamClient
 }

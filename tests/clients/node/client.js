@@ -30,7 +30,7 @@ const { sluice, grpc: standard } = grpc.loadPackageDefinition(loader.loadSync(
   { includeDirs: [positionals[0]], keepCase: true, enums: String, longs: Number,
     oneofs: true }));
 
-// A client of this service, on a channel of its own if `options` are given.
+// A client of this service. If `options` are given, it has its own channel.
 function connect(Service, options = {}, address = given.address) {
   if (given['tls-ca'] === undefined) {
     return new Service(address, grpc.credentials.createInsecure(), options);
@@ -112,7 +112,7 @@ class Stream extends Receiver {
   }
 }
 
-// The message of the error that `promise` ends with.
+// Expects that `promise` ends with an error that has `code`. Returns the error's message.
 async function expectCode(code, promise) {
   const error = await promise.then(
     (answer) => assert.fail(`an answer: ${JSON.stringify(answer).slice(0, 200)}`), (e) => e);

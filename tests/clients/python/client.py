@@ -20,7 +20,7 @@ MIB = 1 << 20
 # --- messages and methods ---------------------------------------------------------------------
 
 class Messages:
-    """Classes by full name. Generated code would conflict with the library's package `grpc`."""
+    """Message classes by full name. Generated code would conflict with the library's package `grpc`."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -35,7 +35,7 @@ class Messages:
 
 
 def make_api(channel):
-    """One function for each method used."""
+    """One function for each RPC method that the checks use."""
     def method(kind, path, request, response):
         return kind(path, request_serializer=messages(request).SerializeToString,
                     response_deserializer=messages(response).FromString)
@@ -112,7 +112,7 @@ def expect_equal(found, wanted, what):
 
 
 def expect_code(code, act):
-    """The status message of the error that `act` raises."""
+    """Expects that `act` raises an error with `code`. Returns its status message."""
     try:
         answer = act()
     except grpc.RpcError as error:

@@ -59,7 +59,7 @@ TEST_F(DrainTest, Call_Open_AnsweredBeforeTheEnd) {
 TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   RawClient client(served_.address());
   client.AwaitSettings();
-  client.SetAnswersPings(false);  // the notice is on its way to the client
+  client.SetAnswersPings(false);  // so the notice seems to be still on its way to the client
   auto stopped = Stop(kSoon);
   ASSERT_TRUE(WaitUntil(kSoon, [&] {
     RawClient late(served_.address());
@@ -74,7 +74,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// Timeouts that are checked during this time must not treat the PING of the notice as unanswered.
+// If timeouts are checked while the notice is on its way, its PING must not count as unanswered.
 TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});

@@ -224,7 +224,7 @@ TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
 TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_Goaway) {
   Served served;
   RawClient client(served.address());
-  // The length of a string of 3,000 bytes; then each byte repeats the field.
+  // A string of 3,000 bytes with its length. Each byte after it repeats the field.
   const std::string field = "\x40\x01x\x7f\xb9\x16" + std::string(3'000, 'y');
   client.Send(
       {.type = Http2Frame::kHeaders, .stream = 1, .payload = field + std::string(100, '\xbe')});
@@ -257,7 +257,8 @@ TEST(LimitsTest, Request_NotCompleteInTime_Ended) {
   EXPECT_EQ(client.Await(1).status(), kDeadlineExceeded);
   EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);
   EXPECT_EQ(served.seen().served, 1);
-  EXPECT_EQ(served.seen().handlers, 1) << "of the stream; a unary request needs one when complete";
+  EXPECT_EQ(served.seen().handlers, 1)
+      << "only the stream needs one: a unary request gets one when it is complete";
 }
 
 TEST(LimitsTest, Stream_SilentBetweenMessages_HasNoTimeLimit) {
@@ -309,7 +310,8 @@ TEST(LimitsTest, Answer_WindowFull_StreamResetInTime) {
 TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_ResourceExhausted) {
   Served served;
   RawClient client(served.address());
-  // Each stays within its window of 65,535 bytes, and requests more than the shared memory.
+  // Each call stays within its window of 65,535 bytes. Together they need more than the shared
+  // memory.
   const std::string part = Framed(std::string(1'000'000, 'm')).substr(0, 65'000);
   std::uint32_t stream = 1;
   for (std::size_t sent = 0; sent < 17 * 1024 * 1024; sent += part.size(), stream += 2) {

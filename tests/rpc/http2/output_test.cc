@@ -14,7 +14,7 @@ class OutputTest : public SimulatedPeers {
   explicit OutputTest(std::size_t max_buffered_bytes = 4 * kMegabyte)
       : SimulatedPeers({.address = {}, .max_buffered_bytes = max_buffered_bytes}) {}
 
-  // A call that is asked for `size` bytes and stays open.
+  // A call of /t/Source that asks for `size` bytes and stays open.
   static std::string Begin(std::uint32_t stream, std::size_t size) {
     return Call(stream, "/t/Source") + Ask(stream, size);
   }

@@ -79,7 +79,7 @@ TEST(RequestHeadTest, LargeBytes_OfKeptFields_ClearedWithThem) {
   RequestHead head;
   head.Add(":path", std::string(10'000, 'p'), names);
   for (int i = 0; i < 50; ++i) head.Add("grpc-encoding", std::string(200, 'e'), names);
-  EXPECT_EQ(head.large_bytes(), 0U) << "only the beginning of these is needed";
+  EXPECT_EQ(head.large_bytes(), 0U) << "only the beginning of these values is kept";
   head.Clear();
   head.Add("authorization", std::string(4'000, 'a'), names);
   head.Add("authorization", std::string(4'000, 'a'), names);

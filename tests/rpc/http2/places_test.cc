@@ -1,5 +1,5 @@
 // Who gets the remaining places: no peer gets more than its share, unknown callers are refused
-// first, and probes always get a few. Ended calls free what they held.
+// first, and probes always get a few. When calls end, their places and memory are free again.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -38,7 +38,7 @@ TEST_F(PlacesTest, Probes_CallsRefused_StillServedAFewPerConnection) {
     EXPECT_EQ(ResetOf(wire, stream), std::nullopt) << stream;
   }
   Send(wire, Call(201, "/t/Probe"));
-  EXPECT_EQ(ResetOf(wire, 201), kRefused) << "probes cannot take all memory either";
+  EXPECT_EQ(ResetOf(wire, 201), kRefused) << "probes cannot take all of the memory either";
   Send(wire, Reset(101) + Call(203, "/t/Probe"));
   EXPECT_EQ(ResetOf(wire, 203), std::nullopt);
 }
@@ -59,7 +59,7 @@ TEST_F(PlacesTest, Connection_WithACall_DoesNotMakeRoom) {
   EXPECT_FALSE(MakesRoomFor("b"));
   Send(wire, Reset(1));
   EXPECT_TRUE(MakesRoomFor("b"));
-  EXPECT_FALSE(MakesRoomFor("b")) << "it has gone";
+  EXPECT_FALSE(MakesRoomFor("b")) << "the connection is closed";
 }
 
 TEST_F(PlacesTest, Connection_WithProbesOnly_MakesRoom) {
@@ -103,7 +103,7 @@ TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
   EXPECT_EQ(ResetOf(last, 1), std::nullopt);
 }
 
-// 15 KB on the wire that become 800 KB: they are served, but other connections run in between.
+// 15 KB on the wire that become 800 KB: all calls are served, but other connections run in between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");
   const std::string block = HeaderBlock(RequestHeaders("/t/Source"));
@@ -138,7 +138,7 @@ TEST_F(KnownCallersTest, Unknown_WhileHalfIsUsed_RefusedFirst) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 201);
   EXPECT_EQ(Open(wire, 10, {{"authorization", "Bearer other"}}), 0);
-  EXPECT_EQ(Open(wire, 50, known_), 50) << "even from the same address";
+  EXPECT_EQ(Open(wire, 50, known_), 50) << "callers with a known token, even from the same address";
 }
 
 class HeadersMemoryTest : public SimulatedPeers {
@@ -151,7 +151,7 @@ TEST_F(HeadersMemoryTest, Headers_ThatAreKept_CountUntilTheCallEnds) {
   Send(wire, Call(1, "/t/Source", {{"authorization", std::string(10'000, 'a')}}));
   EXPECT_GT(shared_.buffered_bytes, 10'000U);
   Send(wire, Call(3, "/t/Source", {{"x", std::string(10'000, 'a')}}));
-  EXPECT_LT(shared_.buffered_bytes, 11'000U) << "nothing reads x";
+  EXPECT_LT(shared_.buffered_bytes, 11'000U) << "no service reads the field x";
   Send(wire, Reset(1));
   EXPECT_EQ(shared_.buffered_bytes, 0U);
 }
@@ -170,7 +170,7 @@ TEST_F(PlacesTest, Pools_AfterAPeak_Trimmed) {
   loop_.RunIteration([&] { connections_.CloseAll(); });
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 1), 1);
-  EXPECT_GT(handlers_, 390) << "another peak may follow";
+  EXPECT_GT(handlers_, 390) << "the handlers are kept, since another peak may follow";
   Pass(wire, seconds(10));
   EXPECT_EQ(handlers_, 1);
 }

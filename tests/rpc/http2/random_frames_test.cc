@@ -1,6 +1,6 @@
-// Random valid and invalid frames from clients that connect and disconnect: the server survives
-// them and serves the next caller. Most useful with sanitizers. SLUICE_TEST_SEEDS: the number of
-// clients.
+// Random valid and invalid frames from clients that connect and disconnect. The server survives
+// them and serves the next caller. The test is most useful with sanitizers. SLUICE_TEST_SEEDS: the
+// number of clients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -119,7 +119,8 @@ TEST(RandomFramesTest, Clients_SendRandomFrames_ServerServesTheNext) {
       if (random.Below(4) == 0) served.Listen(random.Below(2) == 0);
     }
     client.SendPing();
-    if (!random.spoils() && random.Below(4) > 0) client.AwaitPong();  // or until it ends
+    if (!random.spoils() && random.Below(4) > 0)
+      client.AwaitPong();  // or until the connection ends
     if (seed % 20 != 0) continue;
     RawClient honest(served.address());
     honest.SendCall(1, "/t/Echo", "still here");

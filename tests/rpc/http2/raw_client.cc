@@ -108,8 +108,8 @@ RawClient::~RawClient() {
   close(fd_);
 }
 
-// The server may have closed the connection or stopped reading: the received frames decide the
-// test.
+// The server may have closed the connection or stopped reading. The test depends only on the
+// received frames.
 void RawClient::SendBytes(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

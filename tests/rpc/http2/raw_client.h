@@ -24,7 +24,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // All frames that the server has sent on a stream.
 struct RawReply {
   std::map<std::string, std::string> headers;   // of the first HEADERS frame
-  std::map<std::string, std::string> trailers;  // of the last, if that is another
+  std::map<std::string, std::string> trailers;  // of the last HEADERS frame, if it is another one
   std::string data;
   bool ended = false;        // END_STREAM was received
   std::optional<int> reset;  // code of RST_STREAM

@@ -74,7 +74,7 @@ class SimulatedPeers : public testing::Test {
     Note(wire);
   }
 
-  // Whether a connection could be closed for one from `network`.
+  // Whether a connection could be closed to make room for one from `network`.
   bool MakesRoomFor(const std::string& network) {
     bool made = false;
     loop_.RunIteration([&] { made = connections_.MakeRoom(network); });

@@ -17,7 +17,7 @@ class StreamTest : public testing::Test {
   void Start(const Headers& changes = {}) {
     client_.SendHeaders(1, RequestHeaders("/t/Chat", changes));
   }
-  // Everything sent before has reached the server.
+  // Returns when everything sent before has reached the server.
   void Sync() {
     client_.SendPing();
     EXPECT_TRUE(client_.AwaitPong());
@@ -70,7 +70,7 @@ TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunInBetween) {
   client_.SendData(1, body, true);
   EXPECT_EQ(client_.Await(1).data.size(), kMessages * 200'005U);
   EXPECT_EQ(served_.seen().half_closed, 1);
-  served_.threads().RunOn(0, [](net::EpollLoop&) {});  // the last note
+  served_.threads().RunOn(0, [](net::EpollLoop&) {});  // so that the last note is written
   EXPECT_LE(most_per_iteration, 2);
 }
 
@@ -111,7 +111,7 @@ TEST_F(StreamTest, Reading_Paused_WindowStopsTheCaller) {
   for (int i = 0; i < 65; ++i) client_.SendData(1, message);
   Sync();
   EXPECT_EQ(served_.seen().messages, 0);
-  EXPECT_EQ(client_.window_given(1), 0U) << "the caller may send more than one window";
+  EXPECT_EQ(client_.window_given(1), 0U) << "the window grows, so the caller may send more";
   served_.Listen(true);
   EXPECT_EQ(client_.AwaitData(1, 65 * message.size()).data.size(), 65 * message.size());
   Sync();
@@ -182,7 +182,7 @@ TEST_F(StreamTest, Reset_WhileOpen_CanceledAndHandlerReused) {
   EXPECT_EQ(served_.seen().handlers, 1);
 }
 
-// Messages of 60 KB need shares of the connection's memory: 17 at once, the others after them.
+// Messages of 60 KB need shares of the connection's memory: 17 fit at once, the others must wait.
 TEST_F(StreamTest, Messages_LargeAndInterleaved_AllArrive) {
   constexpr std::uint32_t kStreams = 60;
   constexpr std::size_t kSize = 120'000;

@@ -67,7 +67,8 @@ TEST_F(UnaryTest, Message_SplitIntoSingleBytes_Whole) {
 TEST_F(UnaryTest, Message_OfOneMebibyte_Answered) {
   const std::string message(1024 * 1024, 'm');
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
-  // As flow control allows: the first window, then the bytes returned by WINDOW_UPDATE.
+  // The body is sent as flow control allows: the first window, then the bytes that WINDOW_UPDATE
+  // returns.
   const std::string body = Framed(message);
   client_.SendData(1, body.substr(0, 65'535));
   for (std::size_t sent = 65'535; sent < body.size();) {
@@ -195,7 +196,7 @@ TEST_F(UnaryTest, Reset_WhileServed_CanceledAndAnswerDropped) {
   EXPECT_TRUE(client_.reply(1).headers.empty());
 }
 
-// A caller that gives up while the answer is in flight resets a stream that has already ended.
+// A caller gives up while the answer is in flight: it resets a stream that has already ended.
 TEST_F(UnaryTest, Reset_CrossesTheAnswer_AnswerIsLost) {
   client_.SendCall(1, "/t/Echo", "a");
   client_.SendCall(3, "/t/Echo", "b");
