@@ -38,7 +38,7 @@ struct AdminAccess {
 
   // The operator's name for the log: the identity that has access, "the admin socket" or "the admin
   // token". The error names the setting that would grant access, never the token. kUnauthenticated
-  // and kResourceExhausted: the token decides.
+  // and kResourceExhausted mean that a valid admin token can grant access.
   Result<std::string_view> Admit(const Caller& caller) const;
 
   // Call it if Admit refused the caller and nothing else admits it, either.

@@ -95,8 +95,8 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If no limit was evaluated, the check was decided without the store. A check does not say which
-// grants are out.
+// If no limit was evaluated, the check was decided without the store. The answer to a check
+// does not contain the grants that servers hold.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();

@@ -50,7 +50,7 @@ class ExplainCall : private CheckCall {
 
  private:
   // Reads the state of counters that the check did not read because a rule decided, and the grants
-  // that are out.
+  // that servers hold.
   struct Peek final : StoreCheck {
     explicit Peek(ExplainCall& owner) : call(owner) {}
     void OnDecided() override { call.OnPeeked(); }

@@ -114,7 +114,7 @@ void FillKeys(const std::vector<KeySketch::Entry>& from, bool show,
 
 }  // namespace
 
-// One watcher. Its serial tells apart answers of the worker that come after the call has ended.
+// One watcher. By its serial, it ignores answers of the worker that come after the call has ended.
 class WatchService::Handler final : public rpc::StreamHandler {
  public:
   Handler(WatchService& service, std::shared_ptr<const AdminAccess> access, net::Loop& loop)

@@ -135,7 +135,8 @@ class Merger {
     }
   }
 
-  // A server reports only its 100 highest counts, so a sum may lack those of other servers.
+  // A server reports only its 100 highest counts, so the sum of a key may lack some servers'
+  // counts.
   static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
     for (const v1::WatchedKey& it : from) {
       KeyState& key = to[it.digest()];

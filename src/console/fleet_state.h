@@ -23,7 +23,7 @@ struct Rate {
 };
 
 struct RuleState {
-  std::string domain, rule;  // the rule is empty: no rule decided
+  std::string domain, rule;  // empty rule: no rule decided
   bool shadow = false;
   Rate rate;
   std::array<Rate, v1::Source_ARRAYSIZE> by_source{};  // by v1::Source

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::chrono::seconds kEvery(1);
 
-// The pause after the server has refused the credentials. Servers slow callers that send many wrong
-// ones.
+// The pause after the server has refused the credentials. Servers slow down callers that
+// send wrong credentials often.
 constexpr std::chrono::seconds kRefusedPause(10);
 
 // If a server sends no frame for this long, it hangs, or its machine is gone.

@@ -39,7 +39,7 @@ Error Wrong(std::string_view where, std::string_view found, std::string_view all
   return InvalidArgument(fmt::format("{}: found \"{}\"; allowed is {}", where, found, allowed));
 }
 
-// Otherwise a client that can write part of the question would override the proxy's part.
+// An error: otherwise, a client that can write part of the query could override the proxy's part.
 Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
 }

@@ -23,7 +23,7 @@ HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of 
 // GET: the same with an empty request. The answer may be long, so `worker` writes it.
 HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker);
 
-// An error as these routes answer it.
+// The response of these routes to an error.
 HttpResponse ErrorResponse(const rpc::Status& status);
 
 // The HTTP status of an error.

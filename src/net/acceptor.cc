@@ -136,7 +136,8 @@ void Acceptor::AcceptFrom(Listener& listener) {
   }
 }
 
-// A pending connection keeps waking the loop, and a descriptor is needed to accept and close it.
+// A pending connection keeps waking the loop. So the reserve descriptor is used to accept and close
+// it.
 void Acceptor::RejectConnections(Listener& listener, int error) {
   reserve_.Close();
   {

@@ -83,8 +83,8 @@ void ConnectionServer::Deliver(Arrival arrival) {
 }
 
 // Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries. In
-// the first round, networks with less than their share of the places are spared: one that has more
-// may have all its connections on other loops.
+// the first round, networks with less than their share of the places are spared: a network with
+// more than its share may have all its connections on other loops.
 void ConnectionServer::Add(Arrival arrival) {
   EpollLoop& loop = arrival.assignment.loop();
   LoopConnections& connections = on(loop);

@@ -6,7 +6,8 @@
 namespace sluice::net {
 namespace {
 
-// The part of its connections that a full loop closes at a time: choosing them takes a look at all.
+// A full loop closes one in kRoomPart of its connections at a time, since choosing takes a look at
+// all.
 constexpr std::size_t kRoomPart = 64;
 
 // The maximum number of connections without a place. A further one replaces the oldest.

@@ -106,9 +106,9 @@ class LoopConnections {
   // it.
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
-  // Closes connections to make room for one from `newcomer`, which cannot displace networks with
-  // fewer places; if `spares_small`, nor those with less than their share of the places. Returns
-  // false if none may be closed.
+  // Closes connections to make room for a connection of the network `newcomer`. Spares networks
+  // that have fewer places than `newcomer`. If `spares_small`, also spares networks that have less
+  // than their share of the places. Returns false if no connection may be closed.
   bool MakeRoom(std::string_view newcomer, bool spares_small = false);
 
   // At most `count` connections with a place, in the order to close them, of networks with at least

@@ -55,7 +55,7 @@ void Resolver::Run(State& state) {
       state.looking_up = true;
     }
     auto found = state.lookup(question.address);
-    const MutexLock lock(state.mutex);  // after the destructor, loops may be destroyed
+    const MutexLock lock(state.mutex);  // until Post: after the destructor, loops may be destroyed
     state.looking_up = false;
     if (state.stopped) return;
     question.loop->Post(

@@ -33,7 +33,7 @@ class TlsSession {
   bool speaks_first() const { return SSL_is_server(ssl_.get()) == 0; }
 
   // The maximum key updates (TLS 1.3) that a peer may send without data between them. Each costs a
-  // few derivations, and OpenSSL processes any number in one call.
+  // few key derivations, and OpenSSL processes any number of updates in one call.
   static constexpr int kMaxKeyUpdates = 32;
 
   enum class Progress : std::uint8_t { kDone, kNeedsInput, kEnded, kFailed };

@@ -23,7 +23,7 @@ void OwnedCheck::GiveBackAll() {
   for (CounterCheck& counter : counters) counter.units = 0;
 }
 
-// No caller waits for the copy.
+// Nobody waits for the copy, so it has no deadline.
 void OwnedCheck::Own() {
   in_order = false;
   deadline = last_deadline = SteadyTime::max();

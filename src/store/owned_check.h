@@ -11,7 +11,7 @@ namespace sluice {
 
 class OwnedCheck : public StoreCheck {
  public:
-  // Copies out parameters, too, but not deadlines and order.
+  // Also copies the out parameters. The copy has no deadlines and is not in-order.
   explicit OwnedCheck(const StoreCheck& check);
 
   // A copy with one counter of `check`, in another mode. It concerns no grants.

@@ -50,7 +50,7 @@ struct CounterCheck {
   GrantReturn returned{};
   GrantWish wanted{};
   Grant grant{};           // out: the one it got
-  GrantsOut grants_out{};  // out: all that are out
+  GrantsOut grants_out{};  // out: all grants that servers hold
 
   // out, for kSettle, kRenew and kInspect of a lease of units: what it held here, slots or units.
   std::int64_t held = 0;
@@ -154,7 +154,7 @@ class StoreReset {
   // out; kTimeout: the counters may have been reset, any other: they were not
   std::optional<StoreFailure> failure;
 
-  // As StoreCheck::OnDecided.
+  // Called like StoreCheck::OnDecided.
   virtual void OnReset() = 0;
 };
 
@@ -185,8 +185,8 @@ class StoreListener {
   // until OnUndoStarted returns. Both are called on the thread of the check.
   virtual void OnUndoStarted(const StoreCheck& undo) = 0;
 
-  // The counters of `undo` that did not fail have verdicts from after it; `undo` is valid until
-  // OnUndoEnded returns.
+  // The undo has ended. The counters of `undo` that did not fail have verdicts from after the undo;
+  // `undo` is valid until OnUndoEnded returns.
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 
   // The store has answered a settlement of Store::Settle; valid until OnSettled returns. Called on
@@ -209,7 +209,7 @@ class Store {
   // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // `check` was not admitted: undoes its charges, as if it had not happened, but never in a later
+  // `check` was not admitted: undoes its charges, as if it had not happened. Never changes a later
   // window than the one charged. What a late reply reports is undone, too. Copies what it needs and
   // reports no result. If the store fails, the charges remain. REQUIRES: `check` was decided by
   // this store, and is unchanged since.

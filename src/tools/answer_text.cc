@@ -247,9 +247,9 @@ std::string SettlementText(const v1::SettleLeaseResponse& response) {
       case v1::OUTCOME_ALREADY_SETTLED:
         return "ALREADY SETTLED  nothing has changed";
       case v1::OUTCOME_NOT_FOUND:
-        return "NOT FOUND  it ended more than 10 minutes ago, or was never taken";
+        return "NOT FOUND  the lease ended more than 10 minutes ago, or was never taken";
       case v1::OUTCOME_QUEUED:
-        return "QUEUED  the store is away; it is settled when the store answers";
+        return "QUEUED  the store does not answer; the lease is settled when it does";
       default:
         return "unknown";
     }

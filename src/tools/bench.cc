@@ -109,7 +109,7 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
   app.add_option("--key", plan.key_name, "The attribute that varies")
       ->type_name("KEY")
       ->capture_default_str();
-  app.add_option("--keys", plan.keys, "How many values it has, from 1000000 up")
+  app.add_option("--keys", plan.keys, "How many values the attribute has, from 1000000 up")
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();

@@ -20,8 +20,8 @@ void FleetOptions::AddTo(CLI::App& app) {
       ->capture_default_str();
 }
 
-// An address of this machine is kept as it is, since its admin socket is named after it. So is a
-// name that is unknown: the attempt to connect reports it.
+// An address of this machine is kept as it is, since its admin socket is named after it. An unknown
+// name is kept, too: the attempt to connect reports it.
 std::vector<AdminOptions> FleetOptions::Servers() const {
   std::vector<AdminOptions> servers;
   AdminOptions server = admin;

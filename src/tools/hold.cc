@@ -196,7 +196,7 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
   return RunCommand(options, signals, was_run);
 }
 
-// What the command says it has used, in lines such as tokens=1312 or cost=3.
+// The usage that the command has written to `path`, in lines such as tokens=1312 or cost=3.
 Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
   std::ifstream file(path);
   if (!file) return InvalidArgument(fmt::format("{} cannot be read", path));
@@ -234,7 +234,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   return used;
 }
 
-// A command that fails in another way says nothing about the load.
+// If the command fails with a status that is not in the list, that shows nothing about the load.
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
@@ -244,7 +244,7 @@ v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) 
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
-// The command that does what failed.
+// The command with which an operator can settle the lease, after this process has failed to.
 std::string SettleCommand(const std::string& lease, const v1::SettleLeaseRequest& used) {
   std::string text = "sluice settle '";
   for (const char c : lease) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -325,8 +325,8 @@ std::function<int()> DeclareHold(CLI::App& app) {
       ->type_name("FILE")
       ->needs(lease_ttl);
   app.add_option("--overload-status", options->overload_status,
-                 "Exit statuses of COMMAND that tell a limit with adapt that the service was "
-                 "overloaded; statuses other than these and 0 tell it nothing")
+                 "Exit statuses of COMMAND that report an overload of the service to a limit with "
+                 "adapt; statuses other than these and 0 report nothing")
       ->delimiter(',')
       ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")

@@ -18,7 +18,7 @@ class LeaseKeeper {
   enum class State {
     kHeld,
     kUnanswered,  // a renewal failed; the lease is valid until its ttl has passed
-    kOverdue,     // no renewal within the ttl; the slot may have been granted to another client
+    kOverdue,     // no renewal within the ttl; the slot may have been granted to another caller
     kLost,        // the server reports that the lease has expired
   };
 

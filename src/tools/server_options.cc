@@ -17,7 +17,7 @@
 namespace sluice::tools {
 namespace {
 
-// Only what a header can hold.
+// Returns the token, or an error if a header cannot hold it.
 Result<std::string> Sendable(const char* source, std::string token) {
   const auto valid = token.empty() ? Result<void>() : ValidateSecret(token);
   if (!valid) return InvalidArgument(fmt::format("{}: {}", source, valid.error().message));

@@ -95,7 +95,8 @@ int Print(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   return kExitDone;
 }
 
-// The terminal while it belongs to the screen: keys come at once and are not shown.
+// Sets up the terminal for the screen: each key arrives at once and is not echoed. The destructor
+// restores the terminal.
 class Terminal {
  public:
   Terminal() {

@@ -47,13 +47,13 @@ void Connection::AfterInput(bool fine) {
   if (session_.paused()) resume_timer_.Start(shard_.loop().now());
   ReadWhileTaken();
   if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
-  // Input without an answer can be the last, such as a reset or GOAWAY; TakeOutput then lingers.
+  // The last input may need no answer, such as a reset or GOAWAY. The flush then begins to linger.
   if (IsDone()) transport_->RequestFlush();
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
 }
 
-// A peer that does not read what it was sent cannot send more.
+// While the peer does not read its output, its input is not read.
 void Connection::ReadWhileTaken() {
   held_back_ = transport_->unsent() > 0;
   transport_->SetReading(!session_.paused() && !held_back_);

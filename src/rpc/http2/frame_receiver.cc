@@ -11,7 +11,7 @@ FrameReceiver& ReceiverOf(void* user_data) { return *static_cast<FrameReceiver*>
 
 bool IsRequest(const nghttp2_frame& frame) { return frame.headers.cat == NGHTTP2_HCAT_REQUEST; }
 
-// nghttp2 ignores all of PRIORITY, since SETTINGS_NO_RFC7540_PRIORITIES is set.
+// Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores PRIORITY frames, even invalid ones.
 int OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void*) {
   const bool fine = head->type != NGHTTP2_PRIORITY || head->stream_id != 0;
   return fine ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;

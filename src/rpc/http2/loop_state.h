@@ -39,7 +39,7 @@ class LoopState {
   // After inflating this much, an iteration lets other connections run: a few compressed bytes can
   // take as long as a thousand calls.
   static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
-  // Whether this iteration has inflated less than that, over all connections.
+  // Whether this iteration has inflated less than kInflatedBytesPerIteration, over all connections.
   bool MayInflate() {
     const SteadyTime now = loop_.now();
     if (std::exchange(inflate_iteration_, now) != now) inflated_before_ = inflater_.total();

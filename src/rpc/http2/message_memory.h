@@ -42,8 +42,8 @@ class MessageMemory {
   // they have grown beyond the limit of this connection, its peer or the server.
   bool Count(std::size_t before, std::size_t after);
 
-  // Bytes of responses. Nearly all are taken in the iteration that adds them, so those left count
-  // only when CountOutput is called.
+  // Bytes of responses. Nearly all are taken in the iteration that adds them. So bytes that are
+  // left count only when CountOutput is called.
   void AddOutput(std::size_t bytes) { output_ += bytes; }
   void RemoveOutput(std::size_t bytes) {
     output_ -= bytes;
@@ -66,7 +66,7 @@ class MessageMemory {
   std::size_t reserved_ = 0;  // granted bytes of kReservableBytes
   std::size_t counted_ = 0;   // all bytes that count
   std::size_t output_ = 0;
-  std::size_t counted_output_ = 0;  // its part of counted_
+  std::size_t counted_output_ = 0;  // the part of output_ in counted_
 };
 
 }  // namespace sluice::rpc::http2

@@ -1,6 +1,6 @@
 // The header fields of a request: those of the gRPC protocol, and the metadata that handlers read.
-// The compressed fields of an attacker's request are small, so nothing else is kept.
-// Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
+// Nothing else is kept: compression makes the fields of an attacker's request small on the wire,
+// but not in memory. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //
 // Loop thread only. Reused for later requests, so that it seldom allocates.
 #pragma once
@@ -45,7 +45,7 @@ class RequestHead {
   bool too_large() const { return size_ > kMaxBytes; }
   bool is_post() const { return is_post_; }
   bool is_grpc() const { return is_grpc_; }
-  // Cut off at kMaxPath, which no method has.
+  // Cut off at kMaxPath. The paths of all methods are shorter.
   static constexpr std::size_t kMaxPath = 256;
   std::string_view path() const { return Text(path_); }
 

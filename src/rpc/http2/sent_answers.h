@@ -1,5 +1,5 @@
-// Recently sent answers whose loss matters: a reset that crossed an answer on the wire arrives
-// within a round trip, and says that the caller gave up before.
+// Recently sent answers whose loss matters. If the caller gave up before it received the answer,
+// its reset arrives within a round trip after the answer was sent.
 //
 // Loop thread only.
 #pragma once

@@ -40,10 +40,10 @@ struct ServerOptions {
   // finish. The caller then reconnects, perhaps to another server. Zero disables this.
   Duration max_connection_age{};
   // The maximum number of open calls, except of probes. More are refused (REFUSED_STREAM), so
-  // callers can retry. A peer may have three times as many as are left.
+  // callers can retry. A peer may have at most three times as many as are left.
   std::size_t max_calls = 100'000;
-  // Whether the server knows the caller. Others are refused while half of max_calls is used. Null:
-  // all are known. Called on io threads.
+  // Whether the caller of a call is known. While half of max_calls is used, calls of unknown
+  // callers are refused. Null: all callers are known. Called on io threads.
   std::function<bool(const Call&)> knows_caller = nullptr;
   // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
   std::vector<std::string> metadata = {"authorization"};

@@ -63,7 +63,8 @@ void Session::TakeOutput(std::string& out) {
   if (out.size() < net::Transport::kFlushBytes) BoundOutput();
 }
 
-// The remaining output waits for the peer's windows. Resets the calls that have waited longest.
+// The remaining output waits for the peer's windows. If it is too much, resets the calls that have
+// waited longest.
 void Session::BoundOutput() {
   while (context_.memory.output() > 0 && !context_.memory.IsWithinLimits()) {
     shard_.state().Count(Refusal::kUnsent);
@@ -174,7 +175,8 @@ void Session::SendPing() {
   context_.frames.SubmitPing();
 }
 
-// No other frame may be sent or received within a header block, so only closing is left.
+// Within a header block, no other frame may be sent or received. A request that is incomplete there
+// can only be ended by closing the connection.
 bool Session::EndIncomplete(SteadyTime time) {
   while (incomplete_since() <= time) {
     Stream& stream = context_.incomplete_requests.front();

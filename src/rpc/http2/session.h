@@ -75,7 +75,8 @@ class Session final : private FrameReceiver {
   // A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
   // get an error, but decompressing them takes time: one byte can become a field of 4 KB.
   static constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
-  // After this many, other connections run: 16 KiB received can become a thousand times as much.
+  // After this many, other connections run: 16 KiB received can decompress to a thousand times as
+  // much.
   static constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
 
   const std::string& network() const { return context_.transport.peer().network; }

@@ -232,7 +232,8 @@ void Stream::Finish(const Status& status) {
   status_ = status;
 }
 
-// Even trailers alone wait for the caller's window.
+// TakeOutput submits the trailers. It is called only when the caller's window is open, so trailers
+// wait for the window even if no message is unsent.
 void Stream::BeginLast() {
   output_state_ = Output::kLast;
   incomplete_.unlink();
@@ -264,8 +265,8 @@ void Stream::DropUnsent() {
   taken_ = 0;
 }
 
-// Bytes that were added while others waited get a common time when those others are taken. So a
-// byte is given up after one to two times `stall`.
+// Bytes that are added while others wait have no time of their own: their time begins when the
+// others have been taken. So a byte is given up after one to two times `stall`.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;
   context_->memory.RemoveOutput(count);

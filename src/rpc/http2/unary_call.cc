@@ -41,7 +41,8 @@ void UnaryCall::OnRequestEnd() {
   handler_->Serve(*stream_, request_);
 }
 
-// Handlers hold more memory than calls, so peers that do not complete requests get none.
+// A handler takes more memory than a call. It is therefore made when the first request is complete:
+// a peer that does not complete requests gets no handler.
 void UnaryCall::MakeHandler() {
   handler_ = method_.unary(loop_.loop());
   handler_->Attach(*this);

@@ -1,4 +1,4 @@
-// Objects that wait, in the order in which they began.
+// Objects that wait, in the order in which they began to wait.
 //
 // Loop thread only.
 #pragma once

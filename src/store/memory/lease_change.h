@@ -12,7 +12,7 @@ namespace sluice {
 // What `check` asks of its `counter`, as coalesced checks with a single check.
 CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted);
 
-// Whether the counter admits the check. A renewal: whether the lease keeps what it holds of the
+// Whether the counter admits the check. For a renewal: whether the lease keeps what it holds of the
 // counter.
 bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const CounterState& state);
 

@@ -6,12 +6,12 @@
 namespace sluice {
 namespace {
 
-// Enough that records are dropped faster than they are entered.
+// More than one, so that records are dropped faster than they are entered.
 constexpr int kDroppedAtOnce = 64;
 
 }  // namespace
 
-// Ids are random, or hashes.
+// An id is random, or a hash itself. Its first bytes are therefore a good hash.
 std::size_t LeaseRecords::Bytes::operator()(const LeaseId& id) const {
   std::size_t hash = 0;
   std::memcpy(&hash, id.data(), sizeof hash);
@@ -47,7 +47,8 @@ void LeaseRecords::Enter(const StoreCheck& check, std::vector<Held> held) {
       {.lease_ends = lease_ends, .held = std::move(held), .end = {}});
 }
 
-// If too many are remembered, this one is forgotten: it can still be settled only once.
+// If too many settled leases are remembered, this one is forgotten. It still cannot be settled
+// again.
 void LeaseRecords::MarkSettled(const StoreCheck& check) {
   const MutexLock lock(mutex_);
   if (records_.size() - open_ < kMaxOpen) {

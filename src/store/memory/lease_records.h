@@ -1,7 +1,7 @@
-// The records of the leases of units in an embedded store: what each has taken from the counters of
-// its check, in their order. A record expires kSettlesFor after its lease. Of a settled lease, only
-// the fact that it is settled is kept, for kKnowsSettledFor. See scripts/lua/record.lua, which does
-// the same in Redis.
+// The records of the leases of units in an embedded store: what each lease has taken from the
+// counters of its check, in the order of the counters. A record expires kSettlesFor after its
+// lease. Of a settled lease, only the fact that it is settled is kept, for kKnowsSettledFor. See
+// scripts/lua/record.lua, which does the same in Redis.
 //
 // Thread-safe. Two threads never use one lease at the same time, because they hold the locks of its
 // counters.

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxShards = 64;
 // A sweep that drops less than this part of a shard is followed by a pause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
-constexpr std::size_t kMostVisited = 16'000;  // less than a millisecond
+constexpr std::size_t kMostVisited = 16'000;  // visiting them takes less than a millisecond
 
 // The memory of an entry in a hash table, besides the key and the entry itself.
 constexpr std::size_t kNodeBytes = 40;
@@ -64,7 +64,8 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
-// The table's nodes are found by pointers, so it takes three steps, each for all keys.
+// A node of the table is found by a pointer in its bucket, and its key by a pointer in the node. So
+// there are three steps: find the nodes, fetch them, fetch their keys.
 void MemoryStore::Prefetch(std::span<const std::string_view> keys) const
     SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   constexpr std::size_t kAtOnce = 16;
@@ -259,7 +260,7 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
   Draft draft;
   const auto found = shard.entries.find(counter.key);
   const bool is_new = found == shard.entries.end();
-  // A settlement always has room, because there are few.
+  // A settlement always has room, because settlements are few.
   if (is_new && demand.mode != Mode::kSettle && !HasRoomFor(1)) return std::nullopt;
   const CounterSeed* const seed = counter.seed;
   if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
@@ -271,7 +272,7 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
     Entry& entry = found->second;
     draft.state = entry.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
-    // The limit that wrote it may have had another rate, or its clock may have been replaced.
+    // The counter may have been written by a limit with another rate, or before the clock was set.
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
     entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
   }
@@ -287,7 +288,8 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   shard.next_expiry = std::min(shard.next_expiry, expires);
   auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
-  // Another limit may need the counter for longer; slots are needed until they are released.
+  // Another limit of this counter may need it for longer. Slots are needed only until their
+  // release.
   const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
   const std::uint64_t kept = is_known ? found->second.seed_version : 0;
@@ -330,8 +332,8 @@ bool MemoryStore::MakeRoom(std::size_t keys) {
   return dropped > 0;
 }
 
-// A sweep visits every entry of the shard. If one finds few finished entries, the next sweep must
-// not follow at the next new key. Until then there is no room.
+// A sweep visits every entry of the shard. If it has found few finished entries, the next new key
+// must not cause another sweep. Until kSweepPause is over, there is no room.
 std::size_t MemoryStore::Sweep(Shard& shard, Time now) {
   const std::size_t before = shard.entries.size();
   shard.next_expiry = Time::max();

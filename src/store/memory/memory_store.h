@@ -36,7 +36,7 @@ class MemoryStore final : public Store {
     // At least 1, at most 64.
     std::size_t shards = 64;
   };
-  // A check that would take one more fails with kOverloaded.
+  // A check that would open one more lease of units fails with kOverloaded.
   static constexpr std::size_t kMaxOpenLeases = LeaseRecords::kMaxOpen;
 
   // `clock` must outlive the store.
@@ -54,7 +54,7 @@ class MemoryStore final : public Store {
 
   // Number of counters, including those that equal new ones.
   std::size_t size() const { return keys_; }
-  // The approximate bytes of memory that they take.
+  // The approximate bytes of memory that the counters take.
   std::size_t memory() const { return bytes_; }
   // The number of leases of units that are open or remembered as settled.
   std::size_t leases() const { return records_.size(); }

@@ -27,13 +27,14 @@ class Breaker {
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
 
-  // Shows its state on the metrics page, or removes it from there.
+  // Shows the breaker's state on the metrics page, or removes it from there.
   void Show(bool shown) SLUICE_EXCLUDES(mutex_);
 
   // Opens the breaker with `cause` for the log. No effect unless closed.
   void Open(std::string_view cause) SLUICE_EXCLUDES(mutex_);
 
-  // Whether the caller must send the probe, one at a time, and report its outcome.
+  // Returns true if the calling thread must send a probe and report its outcome with OnProbe. Only
+  // one probe is in flight at a time.
   bool TakeProbe() SLUICE_EXCLUDES(mutex_);
   void OnProbe(bool answered_in_time) SLUICE_EXCLUDES(mutex_);
 

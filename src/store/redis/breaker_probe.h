@@ -37,7 +37,7 @@ class BreakerProbe {
   void Stop() { timer_.Cancel(); }
 
  private:
-  // A separate counter, so that no real one is charged. It expires soon.
+  // Charges a separate counter, so that no real one is charged. This counter expires soon.
   class Check final : public StoreCheck {
    public:
     explicit Check(BreakerProbe& probe);

@@ -20,8 +20,9 @@ bool MayCoalesce(const StoreCheck& check) {
          });
 }
 
-// Equal for equal checks. Without the limit's address, so that a seed of the simulation replays its
-// schedule: checks whose hashes share a slot are not coalesced.
+// Equal for equal checks. Does not use the address of the limit: the hash decides which checks are
+// coalesced (those whose hashes share a slot are not), and one seed of the simulation must always
+// give the same schedule.
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {
@@ -32,7 +33,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
   return hash;
 }
 
-// Whether two checks ask the same counters for the same, so that they may be coalesced.
+// Whether two checks ask the same of the same counters, so that they may be coalesced.
 // Limits are compared by address, which identifies them within one rule set.
 bool Equal(const PendingCheck& a, const PendingCheck& b) {
   const auto& counters = a.check->counters;
@@ -74,7 +75,8 @@ CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::siz
   return &entry;
 }
 
-// The latest entry in which an in-order check uses a counter of `check`, or a later entry.
+// The latest entry in which an in-order check uses a counter of `check`. If hashes collide, it may
+// be a later entry.
 std::uint64_t CheckQueue::LatestInOrder(const StoreCheck& check) const {
   std::uint64_t latest = 0;
   for (const CounterCheck& counter : check.counters) {

@@ -12,7 +12,8 @@
 namespace sluice::redis {
 namespace {
 
-// A slot range and its owners: first, last, master, replicas…; a server: host, port, …
+// A slot range and its owner. In the reply, a range is an array: first, last, master, replicas…;
+// and a server is an array: host, port, …
 struct Range {
   std::size_t first;
   std::size_t last;
@@ -34,8 +35,8 @@ std::string_view IpOf(const redisReply& server) {
   return {};
 }
 
-// If a server should announce a name and has none, it announces "?". If a server does not know its
-// own name, it announces none; then its address is the one that was asked.
+// If a node is configured to announce a hostname and has none, it announces "?". If a node does not
+// know its own name, it announces none; then its address is the one that was asked.
 std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
   if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
   std::string_view host = TextOf(*server.element[0]);

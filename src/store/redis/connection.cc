@@ -33,14 +33,16 @@ bool IsMaster(const redisReply& reply) {
          std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
 }
 
-// A user who may not name its connection can still decide checks. A user who may not ask whether
-// the script is loaded loads it. Other errors, such as NOAUTH, affect all steps.
+// Whether the login can continue after this error. If the user may not name its connection, it can
+// still decide checks. If it may not ask whether the script is loaded, it loads the script. Other
+// errors, such as NOAUTH, affect all steps.
 bool MayGoOn(std::string_view refused_step, std::string_view error) {
   return (refused_step == "CLIENT" || refused_step == "EXISTS") &&
          (WordOf(error) == "NOPERM" || error.find("nknown ") != error.npos);
 }
 
-// The error of a command that carried a secret, which its text may quote.
+// The error of a command that carried a secret. The error's own text is left out, since it may
+// quote the secret.
 std::string WithoutText(std::string_view error) {
   const auto kind = KindOf(error);
   return fmt::format("{} (its text is not logged: it may quote the password)",

@@ -42,7 +42,7 @@ class Connection final : private net::Protocol {
     virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
-    // The largest reply to the oldest outstanding command.
+    // The largest reply that the oldest outstanding command permits.
     virtual ReplySize LargestReply() const = 0;
     // The reply to the oldest outstanding command. If no command is outstanding, an unsolicited
     // reply.
@@ -79,9 +79,9 @@ class Connection final : private net::Protocol {
   // Closes the connection and immediately requests an address: the server is not at fault.
   void ReconnectElsewhere();
 
-  // Called when the server has done its work, such as charging a check. Only then is the next loss
-  // followed by a short pause. A server that accepts the login, or a replica that answers peeks,
-  // may still refuse writes.
+  // Called when the server has done its work, such as charging a check. Only after this call is the
+  // next loss followed by a short pause. The login and answers to peeks are not enough: a replica
+  // gives them, too, but refuses writes.
   void MarkHealthy();
 
  private:

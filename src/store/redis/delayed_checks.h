@@ -1,4 +1,5 @@
-// A set of in-order checks of a cluster, to find those that must not be decided before them.
+// A set of in-order checks of a Cluster that are delayed. It finds the checks that must wait for
+// them: later in-order checks that share a counter.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class DelayedChecks {
     }
   }
 
-  // Whether one of them arrived before `check` and shares a counter with it.
+  // Whether a check of the set arrived before `check` and shares a counter with it.
   bool MustPrecede(const PendingCheck& check) const {
     return std::ranges::any_of(CountersOf(check), [&](const CounterCheck& counter) {
       const auto first = first_.find(counter.key);

@@ -15,8 +15,9 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: name, the time or 0 to ask Redis, the time after which a server is gone. Returns the names.
-// If an entry is that far in the future, it was written before the clock was set back.
+// ARGV: name; the current time, or 0 to read Redis' clock; the time after which a server is gone.
+// Returns the names. An entry that is further than that in the future was written before the clock
+// was set back, and is removed, too.
 constexpr std::string_view kReport = R"lua(
 local now = tonumber(ARGV[2])
 if now == 0 then
@@ -94,8 +95,8 @@ void FleetMember::OnReply(const redisReply& reply) {
   Lose();
 }
 
-// A migration can last: for example, if it was interrupted. After a MOVED, the layout learns the
-// owner.
+// A migration of kKey's slot can take long, for example if it is interrupted. Until it ends,
+// reports go to the node that an ASK names. After a MOVED, the layout names the new owner.
 void FleetMember::FollowRedirect(std::string_view error) {
   const auto to = ParseRedirect(error, AddressToTry().value_or(Address()));
   if (!to || WordOf(error) != "ASK") return connection_.Restart(error);

@@ -56,8 +56,8 @@ class FleetMember final : private Connection::Owner {
   static constexpr std::chrono::seconds kGoneAfter{5};
   // The names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // For how many reports a number of servers is remembered: five minutes. An outage does not count,
-  // since no server is seen in it.
+  // A number of servers is remembered for this many reports: five minutes. During an outage no
+  // report is answered, so an outage does not count.
   static constexpr std::uint64_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }
@@ -81,8 +81,9 @@ class FleetMember final : private Connection::Owner {
   const std::string name_;  // random
   net::Timer timer_;
   bool awaits_reply_ = false;
-  std::uint64_t reports_ = 0;  // answered ones
-  // Numbers of servers not reached by any later report, with the report that saw them; descending.
+  std::uint64_t reports_ = 0;  // those that were answered
+  // The numbers of servers that no later report has reached, each with the number of its report.
+  // The numbers of servers descend.
   std::deque<std::pair<std::uint64_t, std::int64_t>> seen_;
   FleetView view_;
   Connection connection_;

@@ -17,8 +17,8 @@
 
 namespace sluice::redis {
 
-// A call of the check script. It owns its command, so it can be sent again after checks' owners
-// have been answered.
+// A call of the check script. It owns its command, so it can be sent again even after the owners of
+// its checks have been answered.
 struct Pack {
   std::string command;                     // in the Redis protocol
   std::vector<CheckQueue::Entry> entries;  // a check is null once it has been answered
@@ -66,7 +66,7 @@ class InFlight {
   std::size_t shared_packs() const { return shared_packs_; }
   const InFlightCommand& oldest() const { return commands_.front(); }
 
-  // Its reply has arrived. REQUIRES: !empty()
+  // Removes the oldest command, whose reply has arrived. REQUIRES: !empty()
   InFlightCommand TakeOldest(SteadyTime now);
   std::vector<InFlightCommand> TakeAll();
 

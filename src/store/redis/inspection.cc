@@ -13,9 +13,10 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: the needed commands. Returns the eviction policy, the lag of the replica that is furthest
-// behind (seconds, bytes), and the commands that the user may not call. Values that the user may
-// not read are empty; before Redis 7 all commands count as allowed.
+// ARGV: the needed commands. Returns the eviction policy, the greatest lag of a replica (in
+// seconds, and in bytes), and the commands that the user may not call. Values that the user may not
+// read are empty. Before version 7, Redis cannot tell which commands are refused, so all count as
+// allowed.
 constexpr std::string_view kAsk = R"lua(
 local function info(section)
   local found = redis.pcall('INFO', section)
@@ -36,7 +37,7 @@ end
 return reply
 )lua";
 
-// The commands called by the check script, by the reports of a fleet's members, and above.
+// The commands called by the check script, by the reports of a fleet's members, and by kAsk.
 constexpr std::string_view kNeeded[] = {"time",    "mget",
                                         "set",     "setrange",
                                         "exists",  "unlink",
@@ -88,7 +89,7 @@ void Inspection::OnReply(const redisReply& reply) {
   SeeRefused(refused, static_cast<int>(reply.elements) - 3);
 }
 
-// Unknown: the user may not read it.
+// `policy` is empty if the user may not read it.
 void Inspection::SeePolicy(std::string_view policy) {
   if (policy.empty()) return;
   const bool evicts = policy != kSafePolicy;

@@ -1,5 +1,5 @@
-// Returns a grant that came too late to be used. The listener is told as of an undo: units become
-// free, so what was denied before may be allowed now.
+// Returns a grant that came too late to be used. The listener is called as for an undo, because
+// units become free: a check that was denied before may be allowed now.
 //
 // Loop thread only.
 #pragma once

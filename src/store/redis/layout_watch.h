@@ -1,5 +1,5 @@
 // Polls servers for the layout of a store: every second, and more often when in doubt. Moves to the
-// next server if one does not answer or the doubt persists.
+// next server if the current one does not answer or the doubt persists.
 //
 // On io-0. Derived classes implement the query and parse the replies.
 #pragma once
@@ -43,13 +43,13 @@ class LayoutWatch : public Topology, private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::milliseconds kInDoubt{50};  // between two queries
-  // How long to wait without receiving a byte. The whole map of a large cluster can take longer.
+  // How long to wait without receiving a byte. The whole map of a large Cluster can take longer.
   static constexpr std::chrono::milliseconds kSilence{500};
   static constexpr std::chrono::seconds kWholeAnswer{10};
   // If doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 
-  // The size of the map of a cluster in which each slot is a separate range with two replicas.
+  // The size of the map of a Cluster in which each slot is a separate range with two replicas.
   static constexpr ReplySize kSlotMap{.bytes = std::size_t{16} << 20,
                                       .elements = std::size_t{1} << 19};
 

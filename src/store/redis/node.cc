@@ -52,7 +52,7 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
   connection_.Start();
 }
 
-// Only once: later, the shared state may belong to another node for the same server.
+// A second call does nothing: by then, another node for the same server may use the shared state.
 void Node::Stop() {
   if (std::exchange(stopped_, true)) return;
   connection_.Stop();
@@ -68,7 +68,7 @@ void Node::Stop() {
   probe_.Stop();
 }
 
-// The number of the store's own checks is bounded by Settler.
+// The store's own checks are not limited here: Settler limits their number.
 void Node::Submit(PendingPtr pending) {
   StoreCheck& check = *pending->check;
   const SteadyTime now = loop_.now();
@@ -86,7 +86,7 @@ void Node::Submit(PendingPtr pending) {
   loop_.RequestFlush(*this);
 }
 
-// Sent without queueing, since it is rare.
+// A reset is rare, so it is sent without queueing.
 void Node::Reset(StoreReset& reset, bool asking) {
   if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
   if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
@@ -166,8 +166,8 @@ void Node::OnDown(std::string_view cause) {
   owner_.OnUnreachable(*this);
 }
 
-// A pack's reply has at most 48 bytes for each counter of an entry, which takes 16 of the command,
-// and a message for each entry that failed, which may quote a key.
+// A counter of an entry takes 16 bytes of the command, and at most 48 bytes of the reply. Each
+// entry that failed adds a message to the reply, which may quote a key.
 ReplySize Node::LargestReply() const {
   ReplySize most;
   if (in_flight_.empty() || in_flight_.oldest().pack == nullptr) return most;
@@ -370,7 +370,8 @@ void Node::OnTimer() {
   loop_.RequestFlush(*this);
 }
 
-// Checks in flight precede queued ones. An owner may submit another check from OnDecided.
+// Checks in flight fail before queued ones. All are collected first, because an owner may submit
+// another check from OnDecided.
 void Node::FailOverdue() {
   const SteadyTime now = loop_.now();
   const std::vector<StoreCheck*> overdue = DetachInFlight(now);
@@ -388,7 +389,8 @@ void Node::OpenBreaker(std::string_view cause) {
   probe_.Start();
 }
 
-// Checks in flight precede queued ones, and in-order checks must not overtake each other.
+// If checks are queued, the checks in flight fail first: in-order checks must not overtake each
+// other.
 void Node::FailQueued() {
   if (packer_.queue().empty()) return;
   constexpr auto kAll = SteadyTime::max();
@@ -399,7 +401,7 @@ void Node::FailQueued() {
 }
 
 // Checks in flight whose deadline is `until` or before, in decision order. They still count as
-// waiting, since their replies do not come sooner.
+// waiting, since Redis still has to decide them.
 std::vector<StoreCheck*> Node::DetachInFlight(SteadyTime until) {
   std::vector<StoreCheck*> detached;
   in_flight_.ForEachCheck([&](PendingCheck& it) {

@@ -90,13 +90,13 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   // Removes the queued checks for which `takes` returns true; see CheckQueue::RemoveIf.
   PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);
 
-  // Returns unsent checks to the owner, as redirects without an error, and accepts no more.
-  // In-order checks stay queued while one is in flight, since a redirect may send that one
-  // elsewhere first.
+  // Returns unsent checks to the owner, as redirects without an error, and accepts no more. While
+  // an in-order check is in flight, queued in-order checks stay: a redirect may still send the one
+  // in flight elsewhere, and they must not overtake it.
   void Retire();
-  // Whether checks can be sent to it.
+  // Whether checks can be sent to this node.
   bool reachable() const { return connection_.ready() && breaker_.closed(); }
-  // Whether it awaits no reply.
+  // Whether this node awaits no reply.
   bool idle() const { return in_flight_.empty(); }
 
   // Fails and returns all waiting checks and those submitted later. Permanent. May be repeated.
@@ -128,7 +128,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void NoteError(std::string_view error);
   void NoteNotRun(std::string_view error);
 
-  // Checks that Redis has not run, because their keys are at another node.
+  // Checks that Redis has not run, because their keys are at another node or undeclared.
   bool MayRedirect(std::string_view error) const;
   void RedirectPack(Pack& pack, std::string_view error);
   void Redirect(PendingPtr pending, std::string_view error);

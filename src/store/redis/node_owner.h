@@ -17,8 +17,8 @@ class NodeOwner {
  public:
   virtual ~NodeOwner() = default;
 
-  // `node` has not run the check (or reset), because its keys are elsewhere: `error` is a redirect
-  // or reports a foreign key. Empty: the node is retired.
+  // `node` has not run the check (or reset): `error` is a redirect, reports a foreign key, or
+  // refuses undeclared keys. If `error` is empty, the node is retired.
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
@@ -35,7 +35,7 @@ class NodeOwner {
   // Checks can be sent to it again: it is connected and its breaker is closed.
   virtual void OnReachable(const Node& node) = 0;
 
-  // A counter that `node` may charge as a probe. In a cluster, each call returns another counter.
+  // A counter that `node` may charge as a probe. In a Cluster, each call returns another counter.
   virtual std::string ProbeKey(const Node& node) = 0;
 };
 

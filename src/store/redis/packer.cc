@@ -57,9 +57,9 @@ bool Packer::MaySendApart() const {
   });
 }
 
-// In a cluster, a pack with declared keys is of one slot; kBySlot and kAsking are for one entry.
-// Other checks of the slot join it; otherwise in-order checks with leases and those without would
-// take turns.
+// In a Cluster, a pack with declared keys is of one slot. With kBySlot and kAsking, it has only one
+// entry. With kWithItsSlot, other checks of the slot may join it; otherwise in-order checks with
+// leases and those without would wait for each other in turn.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;

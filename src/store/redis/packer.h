@@ -3,15 +3,16 @@
 //
 // If no call is in flight, the checks queued during a loop iteration are sent at its end, in one
 // call; otherwise they wait for the reply. A full pack is sent immediately, but at most one beside
-// the first. There is no timer: Redis decides coalesced checks at the price of one, and further
-// checks of a pack cost it a third of the first.
+// the first. There is no timer. In Redis, coalesced checks cost as much as one check, and each
+// further check of a pack costs a third of the first.
 //
 // A few plain checks are sent in a call each, all at once: the script decides a lone plain check
 // in a short way.
 //
-// In-order checks wait for those that they follow. A pack of one slot of a cluster therefore also
-// takes the checks of its slot that are behind checks of other slots: otherwise a batch of checks
-// of two slots would take one round trip for each of them, and all that is behind the batch, too.
+// In-order checks wait for those that they follow. A pack of one slot of a Cluster therefore also
+// takes the checks of its slot that are queued behind checks of other slots. Otherwise, a batch
+// whose checks alternate between two slots would take one round trip for each check, and all checks
+// behind the batch would wait that long.
 //
 // Loop thread only.
 #pragma once
@@ -38,7 +39,7 @@ class Packer {
   CheckQueue& queue() { return queue_; }
   const CheckQueue& queue() const { return queue_; }
 
-  // The server rejects undeclared keys.
+  // From now on, calls declare their keys, because the node rejects undeclared keys.
   void DeclareKeys() { declares_keys_ = true; }
 
   // Takes the oldest checks that may be sent now. Null if no check may be sent now.

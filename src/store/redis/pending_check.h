@@ -13,7 +13,7 @@
 
 namespace sluice::redis {
 
-// How a check is sent to a node of a cluster.
+// How a check is sent to a node of a Cluster.
 enum class Routing : std::uint8_t {
   kWithOthers,   // may share a call with checks of other slots
   kWithItsSlot,  // may share a call with checks of its slot, with declared keys
@@ -32,9 +32,9 @@ struct PendingCheck {
     check->deadline = std::min<SteadyTime>(now + more, check->last_deadline);
   }
 
-  StoreCheck* check;                // the one to answer
+  StoreCheck* check;                // the check to answer
   std::shared_ptr<StoreCheck> own;  // the same, if the store created it; else null
-  std::uint64_t number = 0;         // ascending by arrival, set in a cluster only; pieces share it
+  std::uint64_t number = 0;         // ascending by arrival; only in a Cluster; its pieces share it
   Routing routing = Routing::kWithOthers;
   std::uint8_t redirects = 0;  // followed without a pause
   bool deadline_extended = false;

@@ -48,7 +48,7 @@ struct Redirect {
 // announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
-// Whether a script without declared keys accessed a key that is not on this node (or the cluster is
+// Whether a script without declared keys accessed a key that is not on this node (or the Cluster is
 // down). Nothing was changed.
 bool IsForeignKey(std::string_view error);
 

@@ -16,7 +16,7 @@ namespace {
 
 using redis::Layout;
 
-constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at what is queued
+constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at the queues
 
 constexpr std::string_view kAdvice = "until then, the last known servers are used";
 

@@ -1,5 +1,5 @@
 // The shared store: counters in Redis. One atomic script decides every check on Redis' own clock,
-// so all servers on one Redis share one quota.
+// so all servers that use one Redis enforce each limit together.
 //
 // Each io thread has its own ThreadStore: a connection to each node of Redis, and the checks
 // submitted on that thread. A check is submitted, decided and returned on one thread. The topology

@@ -3,7 +3,7 @@
 //   unix://[[user]:password@]/path/to/socket                one server on this machine
 //   redis+sentinel://[[user]:password@]host[:port],…/master[/db]
 //                                                           the master named by sentinels
-//   redis+cluster://[[user]:password@]host[:port],…         a cluster; some of its nodes
+//   redis+cluster://[[user]:password@]host[:port],…         a Cluster; some of its nodes
 // Each may end in ?name=value&…: client_name, db, user (if the password is set elsewhere),
 // and for sentinels sentinel_user and sentinel_password. With `rediss` in place of `redis` all
 // connections are TLS. Reserved characters in user, password, path, master and options must
@@ -33,7 +33,7 @@ struct RedisUrl {
 
   Kind kind = Kind::kSingle;
   bool tls = false;
-  std::vector<Address> addresses;  // the server, the sentinels, or nodes of the cluster
+  std::vector<Address> addresses;  // the server, the sentinels, or nodes of the Cluster
   RedisLogin login;
   std::string master;         // kSentinel: its name at the sentinels
   RedisLogin sentinel_login;  // kSentinel

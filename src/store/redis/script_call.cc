@@ -19,8 +19,9 @@ namespace {
 
 constexpr double kVersion = 10;
 
-// Sizes in the blob: how many numbers precede the first request, and how many at least follow the
-// first two of the last limit. lone.lua reads that many.
+// Sizes in the blob. kHead numbers precede the first request. lone.lua always reads
+// kFewestParameters numbers after the first two of a limit, so at least that many follow the last
+// limit.
 constexpr std::size_t kHead = 8;
 constexpr std::size_t kFewestParameters = 5;
 
@@ -49,7 +50,7 @@ struct AppendLimit {
   }
 };
 
-// The weight of a check for the script, in counters that are plain strings.
+// The weight of a check for the script. A counter that is a plain string weighs 1.
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = UsesRecord(check) || check.concerns_grants ? 2 : 0;
   for (const CounterCheck& counter : check.counters) {
@@ -71,10 +72,10 @@ double TimeOf(const Demand& demand) {
   return demand.only_delays ? kNone - 1 - wait : wait;
 }
 
-// A check with more counters is left to the loops of check.lua.
+// A check with more counters is decided by the loops of check.lua.
 constexpr std::size_t kMostOfLone = 16;
 
-// The script's number that says what is under a lease, or that the check concerns grants.
+// The script's number for what the lease of the check covers, or for a check that concerns grants.
 double LeaseKindOf(const StoreCheck& check) {
   if (check.concerns_grants) return 3;
   if (!check.lease) return 0;
@@ -238,7 +239,8 @@ void ScriptCall::AddGrants(const CounterCheck& counter) {
                                                static_cast<double>(counter.wanted.life.count())});
 }
 
-// The index of the record beside `counter`. The latest is the most likely match.
+// The index of the lease's record that is stored in the slot of `counter`. The latest is the most
+// likely match.
 std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
   std::string name =
       fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key), fmt::join(lease.id, ""));
@@ -248,7 +250,7 @@ std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease
   return static_cast<std::uint32_t>(records_.size());
 }
 
-// Lua counts from 1.
+// The index starts from 1, as in Lua.
 std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
   if (2 * keys_.size() >= key_table_.size()) EnlargeKeyTable();
   const std::size_t mask = key_table_.size() - 1;  // its size is a power of two

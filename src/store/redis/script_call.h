@@ -69,7 +69,7 @@ class ScriptCall {
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid
-  // until the next change. A call that declares its keys may use only one slot of a cluster. A call
+  // until the next change. A call that declares its keys may use only one slot of a Cluster. A call
   // with records always declares them, even if `declares_keys` is false. `now` is the time for the
   // script; by default it reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());

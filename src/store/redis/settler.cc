@@ -42,7 +42,7 @@ class Settler::Settlement final : public OwnedCheck,
       : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kSettle : Mode::kUndo),
         settler_(settler) {
     leases_units = false;
-    counters.front().grant = {};  // it is not undone
+    counters.front().grant = {};  // a grant is not undone
   }
 
  private:
@@ -63,7 +63,7 @@ class Settler::LeaseSettlement final : public OwnedCheck,
 
   const bool is_asked;  // otherwise it settles a late take, or a piece of one
 
-  // From this time on, the store has no record of it.
+  // From this time on, the store has no record of the lease.
   SteadyTime ends() const { return ends_; }
 
  private:
@@ -92,7 +92,7 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
           "Settlements of leases given up, so that the leases stay charged as taken: too many were "
-          "queued, or Redis was away until the leases could not be settled any more.")),
+          "queued, or Redis was unavailable until the leases could not be settled any more.")),
       retry_timer_(loop.timers(), [this] { SendDeferred(); }) {}
 
 StoreCheck& Settler::Detach(PendingCheck& pending) {
@@ -128,7 +128,7 @@ void Settler::ReleaseSlots(const StoreCheck& check) {
   }
 }
 
-// Nobody holds them.
+// The grants of a late reply are returned, because nobody holds them.
 void Settler::ReturnGrants(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure || counter.grant.units == 0) continue;

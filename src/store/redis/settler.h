@@ -12,7 +12,7 @@
 // Grants in a late reply are returned.
 //
 //   the outcome of settling     what follows
-//   not run                     it is sent again when the store is back
+//   not run                     it is sent again when the store answers
 //   may have run                slots are released again, a lease is settled again; a charge stays,
 //                               since an undo must not run twice
 //
@@ -62,7 +62,7 @@ class Settler {
   // Sends operations that could not be sent before. Called when a node may have come back.
   void SendDeferred();
 
-  // What is not settled by then stays as it is.
+  // What is not settled when Stop is called stays as it is.
   void Stop();
 
  private:
@@ -70,10 +70,11 @@ class Settler {
   class Settlement;
   class LeaseSettlement;
 
-  // Beyond this, leases expire and charges are not undone.
+  // If more operations are deferred, further slots stay taken until their leases expire, and
+  // further charges are not undone.
   static constexpr std::size_t kMaxDeferred = 10'000;
   static constexpr std::size_t kMaxSettles = 100'000;
-  // Of all that are queued. Each takes about 600 bytes.
+  // The counters of all queued settlements. Each counter takes about 600 bytes.
   static constexpr std::size_t kMaxSettledCounters = 300'000;
   static constexpr std::size_t kAtOnce = 1'000;
   static constexpr std::chrono::milliseconds kRetry{100};

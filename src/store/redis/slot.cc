@@ -5,7 +5,7 @@
 namespace sluice::redis {
 namespace {
 
-// CRC-16/XMODEM, as in the cluster specification.
+// CRC-16/XMODEM, as in the specification of Redis Cluster.
 constexpr auto kCrcOfByte = [] {
   std::array<std::uint16_t, 256> table{};
   for (std::size_t byte = 0; byte < table.size(); ++byte) {

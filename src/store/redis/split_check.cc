@@ -52,7 +52,7 @@ void SplitCheck::Start(Router& router, PendingPtr whole) {
   auto* const split = new SplitCheck(router, std::move(whole));
   split->undecided_ = split->pieces_.size();
   const PendingCheck& pending = *split->pending_;
-  // The last piece may be decided while it is sent, which ends the split.
+  // If the last piece is decided while it is sent, `split` is deleted.
   const auto pieces = split->pieces_.size();
   for (std::size_t i = 0; i < pieces; ++i) {
     Piece& piece = *split->pieces_[i];

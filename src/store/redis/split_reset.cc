@@ -4,7 +4,7 @@ namespace sluice::redis {
 
 void SplitReset::Start(Router& router, StoreReset& whole) {
   auto* const split = new SplitReset(whole);
-  // The last piece may be done while it is sent, which ends the split.
+  // If the last piece is done while it is sent, `split` is deleted.
   const auto pieces = split->pieces_.size();
   for (std::size_t i = 0; i < pieces; ++i) {
     Piece& piece = *split->pieces_[i];

@@ -1,4 +1,4 @@
-// A reset of counters in a cluster: a piece for each key, since one command may only name keys of
+// A reset of counters in a Cluster: a piece for each key, since one command may only name keys of
 // one slot.
 //
 // Loop thread only. Owns itself until the whole reset has been returned.

@@ -234,7 +234,7 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
   if (word == "MOVED" || word == "ASK") {
     if (++pending->redirects > kMostRedirects) return Pause(std::move(pending));
     Node* const node = FollowRedirect(from, error);
-    // The slot map may have the address.
+    // The redirect names no address, but the slot map may have it.
     if (node == nullptr) return TryAgainLater(std::move(pending));
     pending->routing = word == "ASK" ? Routing::kAsking : WithRedirects(*pending->check);
     for (const CounterCheck& counter : pending->check->counters) {
@@ -242,14 +242,14 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
     }
     return SendTo(node, std::move(pending));
   }
-  // Those queued behind it must not overtake it.
+  // The checks queued behind an in-order check must not overtake it.
   if (!error.empty() && pending->check->in_order) return TryAgainLater(std::move(pending));
   if (!error.empty()) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
 }
 
-// While nodes disagree about a failover, they may redirect to each other. Operations of the store
-// itself have no deadline, and are sent again later.
+// While nodes disagree about a failover, they may redirect to each other. The store's own
+// operations have no deadline: they fail here, and Settler sends them again later.
 void ThreadStore::Pause(PendingPtr pending) {
   on_layout_suspect_();
   pending->redirects = 0;
@@ -276,9 +276,9 @@ void ThreadStore::OnRedirected(Node& node) {
   }
 }
 
-// In-order checks have been sent to a node that imports their counters. Checks of these counters
-// alone that are queued at `node` follow at once, unless one before them stays. If they were sent
-// to `node` first, the other node might refuse an earlier check meanwhile and then decide them
+// In-order checks have been sent to a node that imports their counters. Queued checks that use only
+// these counters follow at once, unless an earlier check stays. If they were sent to `node` first,
+// and the importing node refused an earlier check meanwhile, it might decide the later checks
 // first.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;
@@ -301,9 +301,10 @@ void ThreadStore::FollowAsked(Node& node) {
   }
 }
 
-// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not
-// be overtaken by new ones, nor overtake those in flight, which may be redirected as well. A piece
-// that stays at `node` is queued again, and so are those that follow it.
+// A slot has moved, and checks are on their way to its new owner. Checks queued at `node` must not
+// be overtaken by new checks. Nor must they overtake checks in flight, which may be redirected,
+// too. If a piece of a check stays at `node`, it is queued again, and so are the checks that follow
+// it.
 void ThreadStore::ResendQueued(Node& node) {
   const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {
@@ -324,9 +325,9 @@ void ThreadStore::ResendQueued(Node& node) {
   }
 }
 
-// Some of its keys have moved and some have not; soon all of them will have moved. It is sent
-// alone, since other checks may not have to wait. One that was in flight precedes those that were
-// queued behind it.
+// Usually, some keys of the check have moved and some have not yet; soon all will have moved. The
+// check is then sent alone, since other checks may not have to wait. A check that was in flight
+// precedes the checks that were queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
   waiting_.Add(*pending);

@@ -1,5 +1,5 @@
 // The addresses of a store's servers, and which of them owns a key: one server, the master named by
-// sentinels, or a cluster.
+// sentinels, or a Cluster.
 //
 // On io-0; layouts go to all io threads.
 #pragma once
@@ -20,8 +20,8 @@ namespace sluice::redis {
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
-  // In the order of their first slots, so if another server takes over all slots of one, it also
-  // takes its position.
+  // In the order of their first slots. If one server takes over all slots of another, it therefore
+  // also takes its position.
   std::vector<Address> servers;
   // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
   // key.
