@@ -20,8 +20,8 @@ target_compile_options(sluice_warnings INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
-# In a unity build, names in one file may shadow those in another, and types in an unnamed namespace
-# are in included files.
+# In a unity build, one file includes all others. So a name in one file may shadow a name in
+# another, and types in unnamed namespaces are in included files.
 target_compile_options(sluice_warnings INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>")
 

@@ -2,7 +2,7 @@
 
     lua_script.py OUT SCRIPTS_LUA
 
-In the script, lone.lua comes first, so that a call that it decides defines no function. Its blocks
+In the script, lone.lua precedes all functions, so that a call that it decides defines none. Its blocks
 
     --@ for numbers        (or: for arrays, for sets)
     …

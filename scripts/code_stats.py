@@ -15,7 +15,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # A class or struct that is not nested in another one, and the definition of a member outside of it.
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
-# The lines of `src`. If you add a feature, raise it by the lines that the feature needs.
+# The lines of code in `src`. If you add a feature, raise this by the lines that the feature needs.
 # Leases of units need 1,600, Admin.Watch 600, replay 2,200, top and console 1,250,
 # limits that follow the load 500, prefetch 736, charges in flight and late grants 37, places of networks 29,
 # the order of batches while slots move 26, numbers and UTF-8 in flags 21.

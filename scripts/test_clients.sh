@@ -4,8 +4,8 @@
 # installed, it reports that and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
 #   scripts/test_clients.sh prepare                          only installs the packages
-# With node, tests the gateway of docker/llm as well. STREAMS=1000 is its full test, STARTS=100 that of first
-# checks.
+# With node, tests the gateway of docker/llm as well. For the full tests, set STREAMS=1000 (the gateway) and
+# STARTS=100 (first checks).
 # Tests three languages at a time, since their tests mostly wait. Shows the output of each at its end.
 # Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail

@@ -241,8 +241,8 @@ func (c *Client) holding(ctx context.Context, decision Decision, work func(conte
 	return err
 }
 
-// Hold renews the decision's lease, if it has one, until the returned function is called, which releases
-// it, with the error of the work. That function may be called more than once.
+// Hold renews the decision's lease, if it has one, until the returned function is called. That function
+// takes the error of the work, and releases the lease. It may be called more than once.
 func (c *Client) Hold(decision Decision) func(error) {
 	lease := decision.Response.GetLease()
 	if lease.GetId() == "" {

@@ -70,7 +70,7 @@ func (l *leases) release(id string, hold hold) {
 }
 
 // settle returns at once, and repeats the settlement until it is stored. local: the lease was
-// granted while the store was away.
+// granted while the store did not answer.
 func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -102,16 +102,16 @@ func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	}()
 }
 
-// store returns why the settlement was not stored; "" if it was. QUEUED is repeated, since that server may
-// die; and a lease taken during an outage is not found until the server that granted it reaches the
-// store.
+// store returns why the settlement was not stored; "" if it was. After QUEUED, the settlement is repeated,
+// since the server that answered may die. After NOT_FOUND, too, if the lease was taken during an outage: it
+// is not found until the server that granted it reaches the store.
 func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	end := time.Now().Add(l.settleFor)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		answer, err := l.stub.SettleLease(ctx, request)
 		cancel()
-		failure := "the store is away"
+		failure := "the store does not answer"
 		outcome := answer.GetOutcome()
 		if err != nil {
 			failure = err.Error()

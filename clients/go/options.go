@@ -42,8 +42,8 @@ type Options struct {
 	MaxSettlements int
 	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
 	Drain time.Duration
-	// Overloaded says whether this process is: what a limit with `adapt` learns from work that went well.
-	// Usually Above(Marks{CPU: 0.9}). Nil: never.
+	// Overloaded returns whether this process is overloaded. If so, limits with `adapt` learn Overload even
+	// from work that went well. Usually Above(Marks{CPU: 0.9}). Nil: never.
 	Overloaded func() bool
 	// DialOptions are applied last.
 	DialOptions []grpc.DialOption

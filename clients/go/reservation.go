@@ -27,13 +27,13 @@ type Reservation struct {
 type part struct {
 	id    string
 	held  Amounts
-	local bool   // the store was away
+	local bool   // taken while the store did not answer
 	stop  func() // ends the renewal
 }
 
 // Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
-// the answer has a wait, it sleeps first. End it with `defer reservation.Settle(nil)`; if the
-// work fails, a limit with `adapt` learns that by reservation.ReportError(err).
+// the answer has a wait, it sleeps first. End the reservation with `defer reservation.Settle(nil)`. If the
+// work fails, call reservation.ReportError(err) before, for limits with `adapt`.
 func (c *Client) Reserve(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (*Reservation, error) {
 	first := c.request(domain, attributes, options)
@@ -58,15 +58,15 @@ func (c *Client) Reserve(ctx context.Context, domain string, attributes Attribut
 	return reservation, nil
 }
 
-// Decision returns that of the last check, made by Reserve or by the last Extend.
+// Decision returns the decision of the last check, made by Reserve or by the last Extend.
 func (r *Reservation) Decision() Decision {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.decision
 }
 
-// Use says what has been used until now, in total. Amounts that it does not name stay as before, at
-// first as taken.
+// Use sets what has been used until now, in total. Amounts that no call of Use or Settle names are settled
+// as taken.
 func (r *Reservation) Use(amounts Amounts) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -75,8 +75,8 @@ func (r *Reservation) Use(amounts Amounts) {
 	}
 }
 
-// Extend takes more units for the next part of the work, under a further lease, but no slot and no
-// request. It returns a *LimitedError if that is denied.
+// Extend takes more units for the next part of the work, under a further lease. It takes no slot and does
+// not count as a request. It returns a *LimitedError if that is denied.
 func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	next := proto.Clone(r.request).(*request)
 	next.Cost, next.Amounts = new(uint64), map[string]uint64{}
@@ -97,7 +97,7 @@ func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	return r.take(ctx, next, held)
 }
 
-// Settle ends the reservation with what was used. `amounts`, if given, add to what Use has said.
+// Settle ends the reservation with what was used. `amounts`, if given, are set as by Use.
 // The client repeats the settlement in the background until it is stored. Settling again does
 // nothing.
 func (r *Reservation) Settle(amounts Amounts) {

@@ -22,7 +22,7 @@ import (
 	pb "example.com/sluice/client/sluicev1"
 )
 
-// Outcome says how the work went that slots were held for: what `concurrency` limits with `adapt` learn from.
+// Outcome is how the work went for which slots were held. `concurrency` limits with `adapt` learn from it.
 type Outcome int
 
 const (
@@ -33,11 +33,11 @@ const (
 	OK
 	// Overload: too slow, however long it took.
 	Overload
-	// Ignore: says nothing about the load, such as work that was canceled.
+	// Ignore: shows nothing about the load, such as work that was canceled.
 	Ignore
 )
 
-// Work is what a slot is held for. Safe for concurrent use.
+// Work is the work for which a slot is held. Safe for concurrent use.
 type Work struct {
 	mutex    sync.Mutex
 	outcome  Outcome
@@ -52,27 +52,27 @@ func WorkOf(ctx context.Context) *Work {
 	if work, ok := ctx.Value(workKey{}).(*Work); ok {
 		return work
 	}
-	return &Work{} // which nobody ends
+	return &Work{} // reports to it have no effect
 }
 
-// Report says how the work went, instead of what its error says.
+// Report sets how the work went. Its error is then ignored.
 func (w *Work) Report(outcome Outcome) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.outcome = outcome
 }
 
-// ReportError says how the work went by its error, as Limited does with that of its function.
+// ReportError sets how the work went, from its error, as Limited does with the error of its function.
 func (w *Work) ReportError(err error) { w.Report(outcomeOf(err)) }
 
-// ReportDuration says how long the work took, if not the time from take to release.
+// ReportDuration sets how long the work took, if not the time from take to release.
 func (w *Work) ReportDuration(duration time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.duration = durationpb.New(duration)
 }
 
-// hold is how a release or a settlement says it.
+// hold is how the work went, as fields of a release or a settlement.
 type hold struct {
 	outcome  pb.HoldOutcome
 	duration *durationpb.Duration
@@ -83,7 +83,7 @@ var (
 	errPanic = errors.New("the work panics")
 )
 
-// ended returns how work with this error went. overloaded says whether this process is.
+// ended returns how work with this error went. overloaded: whether this process is overloaded.
 func (w *Work) ended(err error, overloaded func() bool) hold {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -123,7 +123,7 @@ func outcomeOf(err error) Outcome {
 	return Ignore
 }
 
-// Marks are parts of the CPU and memory, from 0 to 1; 0: none.
+// Marks are parts of the CPU and memory, from 0 to 1; 0: is not checked.
 type Marks struct {
 	CPU, Memory float64
 	Cgroup      string // another folder than that of this process
@@ -135,8 +135,8 @@ const (
 )
 
 // Above returns a function for Options.Overloaded: whether this process's cgroup (v2) uses more than a mark
-// of its CPU or memory. If it has no limit, the part is that of the machine; without cgroups, only this
-// process counts. CPU is measured over at least a second.
+// of its CPU or memory. If the cgroup has no limit, the part of the machine counts. Without cgroups, only
+// this process counts. CPU is measured over at least a second.
 func Above(marks Marks) func() bool {
 	load := cgroup{folder: marks.Cgroup}
 	if load.folder == "" {

@@ -26,8 +26,8 @@ export interface ClientOptions {
   maxSettlements?: number;
   /** How long in milliseconds `close` waits for settlements and releases; 5000 unless set. */
   drain?: number;
-  /** Whether this process is overloaded: what a limit with `adapt` learns from work that went well.
-   * Usually `above({cpu: 0.9})`. */
+  /** Whether this process is overloaded. If so, limits with `adapt` learn 'overload' even from work that
+   * went well. Usually `above({cpu: 0.9})`. */
   overloaded?: () => boolean;
 }
 
@@ -56,10 +56,10 @@ export interface CheckOptions {
   leaseTtl?: number;
 }
 
-/** What slots are held for. */
+/** The work for which slots are held. */
 declare class Work {
-  /** Says how the work went, instead of what its error says: 'ok', 'overload', or 'ignore' if it says
-   * nothing about the load. duration: the milliseconds it took, if not the time from take to release. */
+  /** Sets how the work went; its error is then ignored: 'ok', 'overload', or 'ignore' if it shows nothing
+   * about the load. duration: the milliseconds it took, if not the time from take to release. */
   report(outcome?: 'ok' | 'overload' | 'ignore', options?: {duration?: number}): void;
 }
 
@@ -94,13 +94,13 @@ export class NoAnswer extends Limited {}
 /** Units under a lease, which is renewed until the reservation is settled. */
 export class Reservation extends Work {
   private constructor();
-  /** Of the last check, which is that of `reserve` or of the last `extend`. */
+  /** The decision of the last check: that of `reserve`, or of the last `extend`. */
   readonly decision: Decision;
-  /** Says what has been used until now, in total: {tokens: 212}. What it does not name stays as it was, at
-   * first as taken. `cost` is a name, too. */
+  /** Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are settled as
+   * taken. `cost` is a name, too. */
   use(amounts: Record<string, number>): void;
-  /** Takes more for the next part of the work, under a further lease; no slot and no request. Rejects
-   * with Limited if that is denied. */
+  /** Takes more units for the next part of the work, under a further lease. Takes no slot and does not count
+   * as a request. Rejects with Limited if that is denied. */
   extend(amounts: Record<string, number>): Promise<void>;
   /** Ends the reservation with what was used. The client repeats the settlement in the background until it
    * is stored. error: of work that failed. Settling again does nothing. */
@@ -124,8 +124,8 @@ export class Client {
     work: (reservation: Reservation) => T | Promise<T>, options?: CheckOptions): Promise<T>;
   /** The same without `work`: the caller settles the reservation, in `finally`. */
   reserve(domain: string, attributes: Attributes, options?: CheckOptions): Promise<Reservation>;
-  /** Renews the decision's lease, if it has one, until the returned function is called, with the error of
-   * work that failed. */
+  /** Renews the decision's lease, if it has one, until the returned function is called, which releases it. If
+   * the work failed, pass its error to that function. */
   hold(decision: Decision): (error?: unknown) => void;
   /** Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
    * settlements are lost in all. */
@@ -133,7 +133,7 @@ export class Client {
 }
 
 /** For the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its CPU or
- * memory: above({cpu: 0.9, memory: 0.85}). If it has no limit, the part is that of the machine; without
+ * memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine counts. Without
  * cgroups, only this process counts. `cgroup`: another folder. */
 export function above(marks: {cpu?: number; memory?: number; cgroup?: string}): () => boolean;
 

@@ -330,7 +330,7 @@ def nano_dollars(bill):
     return bill["input"] * 3000 + bill["output"] * 15000
 
 
-# Rule, what of it a bill has, what the gateway has seen, and the amounts that it counts.
+# The rule, its units in a bill, its units that the gateway has seen, and the amounts that it counts.
 COUNTERS = [
     ("requests", lambda bill: 1, lambda mine: 1, ["requests"]),
     ("tokens", lambda bill: bill["input"] + bill["output"],

@@ -18,7 +18,7 @@ def free_port():
 
 
 def without_batch_errors(loop, context):
-    """gRPC's server fails to answer callers that have canceled, and says so at length."""
+    """gRPC's server fails to answer callers that have canceled, and logs that at length."""
     if type(context.get("exception")).__name__ != "ExecuteBatchError":
         loop.default_exception_handler(context)
 

@@ -18,8 +18,8 @@ modes, ask, export, reserve, settle, outcomes and serve. Tests these promises fo
     free after a crash
   a reservation is settled with what was used, also if the work fails; its lease is renewed; a part beyond
     what is left is denied
-  a settlement survives the end of the server, and the next one stores it; it is repeated only for so long,
-    and only so many wait
+  a settlement survives the end of the server, and the next one stores it; it is repeated only for the set
+    time, and only the set number wait
   a limit that follows the load learns how the work went: from its error, from what it reports, and from the
     process's own load
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
@@ -147,8 +147,8 @@ class Line:
 
     @contextlib.contextmanager
     def breaking(self, lost, awaited=b""):
-        """Breaks at the end, after the client has sent something, with `awaited` in it. The server gets
-        that unless `lost`."""
+        """Breaks at the end, after the client has sent something that contains `awaited`. The server gets it
+        unless `lost`."""
         self._awaited, self._seen = awaited, b""
         self._sent.clear()
         self._lost = lost

@@ -1,11 +1,11 @@
 -- The driver: decides a pack of checks atomically in one script call.
 --
 -- KEYS      the counters, without duplicates, then the records of leases (record.lua); or none, and
---           ARGV starts with the counters, which may then be in any slot that a node of a cluster
+--           ARGV starts with the counters, which may then be in any slot that a node of a Cluster
 --           owns. A call with records declares its keys
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, then little-endian
 --           doubles: ttl (µs); for mode 6, if a limit is to learn from it: when slots were taken
---           (µs), how long they were held as the caller says (µs; -1: it does not)
+--           (µs), and for how long they were held as the caller says (µs; -1: it does not say)
 -- last ARGV little-endian doubles:
 --             version (10), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
@@ -14,9 +14,8 @@
 --             per request:  shared by equal demands: mode (see below), longest wait
 --                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
 --                           refund the time of the charge (µs since the epoch); -1: none,
---                           whether under a lease: 0 no, 1 of slots, 2 of units, which has
---                           records; 3: no, but servers' grants are concerned; number of counters,
---                           then
+--                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but
+--                           servers' grants are concerned; number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
 --                           per counter its units; in mode 7 then per counter the 3 numbers of the
@@ -38,16 +37,16 @@
 --                         in these modes under a lease of units see decide_record in record.lua;
 --                         if grants are concerned then per counter the grant (units, its
 --                         generation, its life) and the units out (grants.lua);
---                         or only minus the index of its error message
+--                         or only the negative index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
 --           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
 --           or decide.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory, and counters
---           are written at the end, except where an algorithm writes itself. The script's first
---           write either fails, with nothing written, or all succeed. A counter in ARGV that is not
---           on this node is found before that; only the checks that use it fail.
+--           are written at the end, except where an algorithm writes at once. The script's first
+--           write either fails, with nothing written, or all succeed. If a counter in ARGV is not
+--           on this node, that is found before the first write; only the checks that use it fail.
 --
--- An entry is n equal checks: the first g of them are granted, as n consecutive calls would be.
+-- An entry is n equal checks: the first g of them are granted, as if they were n consecutive calls.
 -- Group 0 holds the enforced limits, all of which must grant. Each further group is a shadow rule,
 -- charged for the checks that both it and group 0 grant. Without group 0, all are granted. In modes
 -- 3 to 8 groups do not change the result, and n is 1. Charges of one counter whose algorithm has
@@ -57,7 +56,7 @@
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
 -- separate fields.
 
-local WIDTHS = { [0] = 2, 2, 3, 7 } -- of a check, per counter, by what is concerned
+local WIDTHS = { [0] = 2, 2, 3, 7 } -- numbers of a check per counter, by its request's `lease`
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
 local numbers = unpack_doubles(ARGV[#ARGV])
@@ -153,7 +152,7 @@ else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
--- For checks that the fast path leaves to others.
+-- Makes the functions for checks that the fast path does not decide.
 local function prepare()
   run = {
     keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
@@ -277,7 +276,7 @@ for _ = 1, numbers[6] do
       end
       length = result
     else
-      -- Redis 7 raises tables as errors; so may a call in these scripts.
+      -- Redis 7 raises tables as errors; this script raises texts.
       reply[#reply + 1] = type(result) == 'table' and result.err or result
       length = length + 1
       out[length] = 1 - #reply
@@ -291,7 +290,7 @@ for k = 1, key_count do
   local limit, lifetime = changed_by[k], lifetimes[k]
   if limit or lifetime then
     local kind, a, b, c = limit and limit.algorithm, state_a[k], state_b[k], state_c[k]
-    -- Never negative: a SET with such an expiry would fail after others have succeeded.
+    -- Never negative: a SET with a negative expiry would fail after other writes have succeeded.
     lifetime = max(lifetime or 0, kind and kind.lifetime(limit, now, a, b, c) or 0)
     local its = run and run.grants and run.grants[k]
     local extra = its and its.older > 0 and GRANT_FIELDS or 0

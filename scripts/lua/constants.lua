@@ -23,8 +23,7 @@ local FORMAT = 2
 local HEADER = 4 -- bytes
 local EXPIRY_MODULUS = 16777216
 
--- Whether a state that no grant has changed must still be stored (otherwise nil); see enum
--- WriteBack.
+-- Whether a state must be stored even if the check changes nothing (nil: no); see enum WriteBack.
 local KEEP_UNLESS_PEEK, KEEP_ALWAYS = 1, 2
 
 -- If a counter is ahead of the clock by more than this (µs), the clock was replaced.

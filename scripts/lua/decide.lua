@@ -2,8 +2,8 @@
 -- functions only when another check occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
---           changed_by, state_a, state_b, state_c, prolong, out
---           It also gets the functions that record.lua and grants.lua use
+--           changed_by, state_a, state_b, state_c, prolong, out. The functions that record.lua and
+--           grants.lua use are added to it
 -- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
 --           decide_change for all others. Both take the request, n, the index of its first key in
 --           `numbers`, and `out`'s length; they append to it and return its new length, or raise
@@ -15,10 +15,10 @@
 -- fields            how many numbers are stored; or `read`, `write` and `snapshot`, if the state is
 --                   a table
 -- parse             the limit, from its parameters
--- open, advance     the state of a new counter; the state as of now. Before it, KEEP_ALWAYS or
---                   KEEP_UNLESS_PEEK if it must be written, or nil
+-- open, advance     the state of a new counter; the state as of now. Before the state, both return
+--                   KEEP_ALWAYS or KEEP_UNLESS_PEEK if it must be written, otherwise nil
 -- grants, take      how many of n checks are admitted; the state after that many
--- chargeable        how many units CHARGE may take. `charge` instead of take, if it may take all
+-- chargeable        how many units CHARGE may take. `charge`, if there is one, takes coalesced charges
 -- refund, undo      the new state, or nil; undo returns before it how many units stay charged. Its
 --                   x, y, z are the snapshot from before the check
 -- lifetime          for how long the state matters, in µs; `lifetime_varies` if that depends on the
@@ -129,7 +129,8 @@ local function deciders(run)
     return at + 3
   end
 
-  -- What a check returns of its grants. What it wants follows, at the same positions.
+  -- Applies the grants that a check returns: the first 3 of a counter's 5 numbers. The other 2 are
+  -- the grant that it wants.
   local function take_back(request, first_key)
     granting = granting or granters(run)
     for i = 1, request.count do

@@ -1,6 +1,6 @@
 -- Grants: units that servers took from a counter in advance, to decide checks by themselves until
--- the grant ends. The twin of src/core/algorithm/grant.h, which says why no interval sees more units
--- used than the limit allows. docs/prefetch.md proves it.
+-- the grant ends. The twin of src/core/algorithm/grant.h, which says why no more units are used
+-- in any interval than the limit allows. docs/prefetch.md proves it.
 --
 -- While units are out, the counter's string has four more doubles: the units of the older and of the
 -- newer generation, and when these end (µs). They count even if the limit of a check has no
@@ -35,7 +35,7 @@ local function granters(run)
     return limit.algorithm.cap(limit, grants[k].older + grants[k].newer, a, b, c)
   end
 
-  -- As kind.advance. A bucket refills up to each end with the units that are out until then.
+  -- Like kind.advance. Until a generation ends, its units limit how far a bucket refills.
   local function advance(k, limit, a, b, c)
     local its, kind, keep = grants[k], limit.algorithm
     local last = kind.last(a, b, c)
@@ -57,8 +57,8 @@ local function granters(run)
     return keep, cap(k, limit, a, b, c)
   end
 
-  -- What a check returns of a grant: from position `at` on, its generation, units granted, units
-  -- unused.
+  -- Applies the grant that a check returns: from position `at` on, its generation, units granted,
+  -- units unused.
   local function take_back(k, limit, at, a, b, c)
     local its, generation, granted, unused = grants[k], numbers[at], numbers[at + 1], numbers[at + 2]
     if not its or granted == 0 then

@@ -4,7 +4,7 @@
 --
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
 --           for a sorted set one ZCARD and what its algorithm's file says
--- atomic    as check.lua. A single new counter is written by SET NX, which writes nothing if
+-- atomic    like check.lua. A single new counter is written by SET NX, which writes nothing if
 --           the key holds a value of another type.
 --
 -- Performance: a lone call finds nothing in the processor's caches, so every definition, table and

@@ -16,7 +16,7 @@ local RECORD_LAYOUT, RECORD_HEADER = '<BI3d', 12
 local OPEN, SETTLED = 1, 2
 local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
 
--- run       as for deciders, and the driver's read, change, changed and append_snapshot
+-- run       as for deciders, with the functions that deciders has added
 -- returns   two functions: enter, after a check of mode 1, and decide_record, for all other modes.
 --           Both take the request, the index of its first key in `numbers`, and `out`'s length.
 local function recorders(run)
@@ -37,7 +37,7 @@ local function recorders(run)
     call('SET', keys[k], value, 'EX', text)
   end
 
-  -- Enters what the counters hold.
+  -- Writes records of what the lease holds of the counters.
   local function write_open(request, first_record)
     local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
     for i = 1, request.count do
@@ -87,8 +87,8 @@ local function recorders(run)
     end
   end
 
-  -- Reads the records of a check: what its counters hold. Returns what became of the lease (0 open, 1
-  -- settled, 2 unknown) and when it ends.
+  -- Reads the records of a check: what the lease holds of the counters. Returns what became of the
+  -- lease (0 open, 1 settled, 2 unknown) and when it ends.
   local function read_records(request, first_record)
     local status, ends = 2, 0
     for i = 1, request.count do
@@ -122,7 +122,7 @@ local function recorders(run)
     return status, ends
   end
 
-  -- Settles what a counter holds with what was used. Returns the same as `changed`.
+  -- Settles what the lease holds of a counter with what was used. Returns the same as `changed`.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then
@@ -145,7 +145,7 @@ local function recorders(run)
     return 0, after_a, after_b, after_c
   end
 
-  -- A snapshot from before `cost` units that the counter has been charged already.
+  -- The snapshot of a counter as it was before it was charged `cost` units.
   local function before_charge(request, k, limit, cost, a, b, c)
     local kind = limit.algorithm
     if kind.release then

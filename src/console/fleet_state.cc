@@ -135,8 +135,7 @@ class Merger {
     }
   }
 
-  // A server reports only its 100 highest counts, so the sum of a key may lack some servers'
-  // counts.
+  // A server reports only its 100 highest counts, so a key's sum may lack some servers' counts.
   static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
     for (const v1::WatchedKey& it : from) {
       KeyState& key = to[it.digest()];

@@ -28,7 +28,7 @@ struct LoadStats {
   LatencyHistogram latencies;              // of messages with at least one decision
   LatencyHistogram waits;                  // requested by answers
   Duration waited{};                       // sum of `waits`
-  Duration elapsed{};  // until the load, the last answer and the last wait have ended
+  Duration elapsed{};  // measured time, until the load and all answers and waits have ended
   std::chrono::duration<double> cpu{};  // CPU time of the generator's threads in `elapsed`
   std::uint64_t messages = 0;           // messages sent
   std::uint64_t late = 0;               // messages that the generator sent over kLate too late

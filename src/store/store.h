@@ -46,7 +46,7 @@ struct CounterCheck {
   const CounterSeed* seed = nullptr;
 
   // If the check concerns grants: the grant of this counter that its server returns (applied before
-  // the check), and the one that it wants (taken after the check, if that is admitted).
+  // the check), and the grant that it asks for (taken after the check, if that is admitted).
   GrantReturn returned{};
   GrantWish wanted{};
   Grant grant{};           // out: the one it got
@@ -95,7 +95,8 @@ class StoreCheck {
   // MostAtOnce) that have already been charged: it does not charge them. The counters of one shadow
   // rule have one hash tag.
   bool leases_units = false;
-  // A kConsume or kPeek without a lease that returns grants, wants grants, or asks which are out.
+  // A kConsume or kPeek without a lease that returns grants, or asks for grants, or asks which
+  // grants servers hold.
   // It is not coalesced. If it fails other than by kTimeout, nothing was returned.
   bool concerns_grants = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.

@@ -18,7 +18,7 @@ constexpr microseconds kTimeout = std::chrono::seconds(5);
 constexpr milliseconds kFirstPause(100);
 constexpr milliseconds kLastPause(1000);
 
-// Between half and all of the pause, so that settlements do not come back at once.
+// A random part of the pause, from half to all, so that not all settlements are repeated at once.
 milliseconds Jitter(milliseconds pause) {
   thread_local std::minstd_rand random(std::random_device{}());
   return milliseconds(
@@ -67,7 +67,7 @@ void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& t
   changed_.notify_all();
 }
 
-// How the work went.
+// Sets how the work went.
 template <class Request>
 void LeaseKeeper::SetHold(const Work& work, Request& request) const {
   v1::HoldOutcome outcome = work.outcome_;
@@ -185,8 +185,9 @@ void LeaseKeeper::Attempt(Settlement settlement) {
 
 void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                             v1::Outcome outcome) {
-  // QUEUED is repeated, since that server may die. NOT_FOUND is repeated, too, since a lease taken
-  // during an outage is not found until the server that granted it reaches the store.
+  // After QUEUED, the settlement is repeated, since the server that answered may die. After
+  // NOT_FOUND, too, since a lease taken during an outage is not found until its server reaches the
+  // store.
   const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&
                       !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
   {
@@ -202,7 +203,7 @@ void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
     if (!stored) ++lost_;
     changed_.notify_all();
   }
-  if (!stored) ReportLost(status.ok() ? "the store is away" : status.error_message());
+  if (!stored) ReportLost(status.ok() ? "the store does not answer" : status.error_message());
 }
 
 void LeaseKeeper::ReportLost(const std::string& why) {

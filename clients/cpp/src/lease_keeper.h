@@ -39,11 +39,10 @@ class LeaseKeeper {
   void Release(const std::string& id, const Work& work);
 
   // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
-  // the lease was granted while the store was away.
+  // the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are
-  // lost in all.
+  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all.
   std::size_t Close();
 
  private:

@@ -30,7 +30,7 @@ grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context)
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rate limited"};
 }
 
-// A canceled call says nothing about the load, unless its time was over.
+// A canceled call shows nothing about the load, unless its deadline has passed.
 void ReportCanceled(const grpc::ServerContextBase& context, Work& work) {
   if (!context.IsCancelled()) return;
   const bool is_late = std::chrono::system_clock::now() >= context.deadline();

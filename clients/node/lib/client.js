@@ -66,14 +66,14 @@ const credentialsOf = (tls) => {
   return grpc.credentials.createSsl(ca || null, key || null, cert || null);
 };
 
-// The code that reads and writes messages is generated when it is first used.
+// Reads and writes messages once, because that code is generated when it is first used.
 function loadMessages() {
   const {requestSerialize, responseSerialize, responseDeserialize} = RateLimiter.service.CheckLimit;
   requestSerialize({domain: 'd', attributes: {a: ''}});
   responseDeserialize(responseSerialize({limits: [{rule: ''}], lease: {id: ''}, decided_at: {}}));
 }
 
-// Runs `work`, then end(its error).
+// Runs `work`, then calls `end` with its error, if it has failed.
 async function ending(end, work) {
   let failure;
   try {
@@ -196,7 +196,7 @@ class Client {
   }
 
   // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
-  // That function takes the error of work that failed, and may be called more than once.
+  // If the work failed, pass its error to that function. It may be called more than once.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};

@@ -8,8 +8,9 @@ const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_P
 const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// Whether no other attempt can change the outcome. QUEUED is repeated, since that server may die; and
-// a lease taken during an outage is not found until the server that granted it reaches the store.
+// Whether no other attempt can change the outcome. After QUEUED, the settlement is repeated, since
+// the server that answered may die. After NOT_FOUND, too, if the lease was taken during an outage: it is not
+// found until its server reaches the store.
 const isFinal = (outcome, local) =>
   outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
 
@@ -41,13 +42,13 @@ class Leases {
   }
 
   // If the answer never arrives, the slot is free after the ttl.
-  // `hold` are the fields of Work.ended.
+  // `hold` has the fields that Work.ended returns.
   release(id, hold) {
     this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
   }
 
   // Repeats the settlement until it is stored. Never rejects. `local`: the lease was granted while
-  // the store was away.
+  // the store did not answer.
   settle({id, local}, {cost, ...amounts}, hold) {
     if (this.#settling >= this.#options.maxSettlements) {
       this.#report(`${this.#settling} others are waiting`);
@@ -82,7 +83,7 @@ class Leases {
   async #store(request, local) {
     const end = Date.now() + this.#options.settleFor;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {
-      let failure = 'the store is away';
+      let failure = 'the store does not answer';
       try {
         const {outcome} = await this.#call('SettleLease', request, CALL_TIMEOUT);
         if (isFinal(outcome, local)) return undefined;

@@ -26,8 +26,8 @@ class Reservation extends Work {
     await this.#add(await this.#take(amounts), {...defaults, ...amounts});
   }
 
-  // Says what has been used until now, in total: {tokens: 212}. Amounts that it does not name stay
-  // as before, at first as taken. `cost` is a name, too.
+  // Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are
+  // settled as taken. `cost` is a name, too.
   use(amounts) {
     for (const [name, value] of Object.entries(amounts)) {
       if (!Number.isSafeInteger(value) || value < 0) {
@@ -37,8 +37,8 @@ class Reservation extends Work {
     Object.assign(this.#used, amounts);
   }
 
-  // Takes more units for the next part of the work, under a further lease. Takes no slot and no
-  // request. Rejects with Limited if that is denied.
+  // Takes more units for the next part of the work, under a further lease. Takes no slot and does
+  // not count as a request. Rejects with Limited if that is denied.
   async extend(amounts) {
     const held = {cost: 0, ...(amounts.cost ? {requests: 0} : {}), ...amounts};
     await this.#add(await this.#take(held), held);

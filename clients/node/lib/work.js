@@ -1,4 +1,4 @@
-// How the work went that slots were held for: what `concurrency` limits with `adapt` learn from.
+// How the work went for which slots were held. `concurrency` limits with `adapt` learn from it.
 'use strict';
 
 const fs = require('fs');
@@ -23,22 +23,22 @@ function outcomeOf(error) {
   return [error, error?.cause].some((it) => it && says(it)) ? 'overload' : 'ignore';
 }
 
-// Of a response that was sent, or not.
+// The error of a response, which may not have been sent completely.
 const errorOfResponse = (response) => {
   if (!response.writableFinished) return new Error('the caller has gone');
   return isOverload(response.statusCode) ? response : undefined;
 };
 
-// Of a gRPC call.
+// The error of a gRPC call.
 const errorOfStatus = (it) => (CODES.has(it.code) ? it : undefined);
 
-// What slots are held for.
+// The work for which slots are held.
 class Work {
   #outcome;
   #duration;
 
-  // Says how the work went, instead of what its error says: 'ok', 'overload', or 'ignore' if it says
-  // nothing about the load. duration: the ms it took, if not the time from take to release.
+  // Sets how the work went; its error is then ignored: 'ok', 'overload', or 'ignore' if it shows nothing
+  // about the load. duration: the ms it took, if not the time from take to release.
   report(outcome, {duration} = {}) {
     if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
       throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
@@ -47,7 +47,7 @@ class Work {
     this.#outcome = outcome ?? this.#outcome;
   }
 
-  // The fields of a release or settlement. overloaded(): whether this process is.
+  // The fields of a release or settlement. overloaded(): whether this process is overloaded.
   ended(error, overloaded) {
     const outcome = this.#outcome ?? (error === undefined && overloaded() ? 'overload' : outcomeOf(error));
     return {hold_outcome: OUTCOMES[outcome], duration: this.#duration};
@@ -77,8 +77,8 @@ function ownCgroup() {
 }
 
 // A function for the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its
-// CPU or memory: above({cpu: 0.9, memory: 0.85}). If it has no limit, the part is that of the machine;
-// without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
+// CPU or memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine
+// counts. Without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
 // folder.
 function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   const cpuTime = () => {  // ms

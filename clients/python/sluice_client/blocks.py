@@ -63,7 +63,7 @@ class LimitedBlock:
 class _Part(NamedTuple):
     lease_id: str
     held: dict[str, int]
-    local: bool  # the store was away
+    local: bool  # taken while the store did not answer
 
 
 class Reservation(Work):
@@ -77,7 +77,7 @@ class Reservation(Work):
         self._used: dict[str, int] = {}
         self._open = True
         self.decision = Decision(False)
-        """Of the last check, which is that of the block or of the last `extend`."""
+        """The decision of the last check: that of the block, or of the last `extend`."""
 
     def __enter__(self) -> Reservation:
         with self._unused_on_error():
@@ -96,16 +96,16 @@ class Reservation(Work):
         self._settle(error)
 
     def use(self, **amounts: int) -> None:
-        """Says what has been used until now, in total: use(tokens=212). What it does not name stays as
-        it was, at first as taken. `cost` is a name, too."""
+        """Sets what has been used until now, in total: use(tokens=212). Amounts that are never named are
+        settled as taken. `cost` is a name, too."""
         for name, value in amounts.items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name} is {value!r}; it must be an integer of at least 0")
         self._used.update(amounts)
 
     def extend(self, **amounts: int) -> None:
-        """Takes more for the next part of the work, under a further lease; no slot and no request.
-        Raises Limited if that is denied."""
+        """Takes more units for the next part of the work, under a further lease. Takes no slot and does
+        not count as a request. Raises Limited if that is denied."""
         held = _further(amounts)
         self._take(held, self._options(held))
 

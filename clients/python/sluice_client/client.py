@@ -76,8 +76,8 @@ class CheckOptions(TypedDict, total=False):
 class Client:
     """Asks one address, such as "127.0.0.1:8081", "unix:/run/sluice/grpc.sock" or "dns:///sluice:8081".
 
-    Thread-safe. A process needs only one client, which has one channel. It connects when it is made,
-    and waits for that at most `connect_timeout`. Make it after a fork.
+    Thread-safe. A process needs only one client, which has one channel. It connects when it is created,
+    and waits for the connection for at most `connect_timeout`. Create it after a fork.
     """
 
     def __init__(self, address: str = "127.0.0.1:8081", *,
@@ -109,7 +109,8 @@ class Client:
         self._lease_ttl = lease_ttl
         self._drain = drain
         self.overloaded = overloaded
-        """Whether this process is: what a limit with `adapt` learns from work that went well."""
+        """Whether this process is overloaded. If so, limits with `adapt` learn "overload" even from work that
+        went well."""
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
         methods = {
             "RenewLease": self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse),

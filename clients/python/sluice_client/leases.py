@@ -61,7 +61,7 @@ class LeaseKeeper:
 
     def settle(self, lease_id: str, used: Mapping[str, int], local: bool, hold: Hold = Hold()) -> None:
         """Sends the settlement until it is stored. Does not wait for that. `local`: the lease was granted
-        while the store was away."""
+        while the store did not answer."""
         if sys.is_finalizing():
             return
         with self._changed:
@@ -161,11 +161,11 @@ class _Settlement:
     pause: float = FIRST_PAUSE  # before the next attempt
 
     def failure(self, call: Any) -> str:
-        """Why another attempt could help; "" if the settlement is stored. QUEUED is repeated, since that
-        server may die; and a lease taken during an outage is not found until the server that granted it
-        reaches the store."""
+        """Why another attempt could help; "" if the settlement is stored. After QUEUED, the settlement is
+        repeated, since the server that answered may die. After NOT_FOUND, too, if the lease was taken during
+        an outage: it is not found until its server reaches the store."""
         if call.code() != grpc.StatusCode.OK:
             return f"{call.code().name}: {call.details()}"
         outcome = call.result().outcome
         away = outcome == pb.OUTCOME_QUEUED or (self.local and outcome == pb.OUTCOME_NOT_FOUND)
-        return "the store is away" if away else ""
+        return "the store does not answer" if away else ""

@@ -1,4 +1,4 @@
-"""How the work went that slots were held for: what `concurrency` limits with `adapt` learn from."""
+"""How the work went for which slots were held. `concurrency` limits with `adapt` learn from it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _PERIOD = 1.0  # seconds over which the CPU is measured
 
 
 class Hold(NamedTuple):
-    """As a release or settlement says it."""
+    """How the work went, as fields of a release or a settlement."""
     outcome: str = "ok"
     duration: float | None = None
 
     def write(self, request: Any) -> None:
-        """Into a ReleaseLeaseRequest or SettleLeaseRequest."""
+        """Writes the fields into a ReleaseLeaseRequest or SettleLeaseRequest."""
         request.hold_outcome = pb.HoldOutcome.Value(f"HOLD_OUTCOME_{self.outcome.upper()}")
         if self.duration is not None:
             request.duration.FromNanoseconds(round(self.duration * 1e9))
 
 
 class Work:
-    """What slots are held for."""
+    """The work for which slots are held."""
     _outcome: str | None = None
     _duration: float | None = None
-    response_overload = False  # whether the response's status says so
+    response_overload = False  # whether the response's status means overload
 
     def report(self, outcome: Literal["ok", "overload", "ignore", None] = None, *,
                duration: float | None = None) -> None:
-        """Says how the work went, instead of what its error says: "ok", "overload", or "ignore" if it says
-        nothing about the load. duration: the seconds it took, if not the time from take to release."""
+        """Sets how the work went; its error is then ignored: "ok", "overload", or "ignore" if it shows nothing
+        about the load. duration: the seconds it took, if not the time from take to release."""
         if outcome not in (None, "ok", "overload", "ignore"):
             raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
         if duration is not None and not duration >= 0:
@@ -48,7 +48,7 @@ class Work:
         self._duration = self._duration if duration is None else duration
 
     def ended(self, error: BaseException | None, overloaded: Callable[[], bool]) -> Hold:
-        """`overloaded`: whether this process is."""
+        """`overloaded`: whether this process is overloaded."""
         overload = self.response_overload or (error is None and overloaded())
         return Hold(self._outcome or ("overload" if overload else outcome_of(error)), self._duration)
 
@@ -76,8 +76,9 @@ def is_overload(status: Any) -> bool:
 def above(*, cpu: float | None = None, memory: float | None = None,
           cgroup: str | None = None) -> Callable[[], bool]:
     """A function for Client(overloaded=…): whether this process's cgroup (v2) uses more than this part of its
-    CPU or memory: above(cpu=0.9, memory=0.85). If it has no limit, the part is that of the machine; without
-    cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another folder."""
+    CPU or memory: above(cpu=0.9, memory=0.85). If the cgroup has no limit, the part of the machine counts.
+    Without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
+    folder."""
     load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
     return lambda: ((cpu is not None and load.cpu() > cpu)
                     or (memory is not None and load.memory() > memory))

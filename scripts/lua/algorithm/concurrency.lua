@@ -9,7 +9,7 @@
 --             doubles: time of the latest change, and the counter's clock minus the
 --             store's. If the limit follows the load, it has two more: what the limit has learned.
 -- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
---             clear at most MAX_CLEARED slots that have expired.
+--             clear at most MAX_CLEARED expired slots more than they take.
 -- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
 --             taken before it in the same script.
 
@@ -77,7 +77,7 @@ local function limit_now(limit, state) -- inlined
   return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
 end
 
--- Brings what was learned within bounds that have changed since.
+-- Moves what was learned into the limit's bounds, which may have changed since.
 local function enter_bounds(limit, state) -- inlined
   local least, most = max(limit.min, 1) * SLOT, limit.limit * SLOT
   state.learned = max(least, min(most, state.learned))
@@ -85,8 +85,8 @@ local function enter_bounds(limit, state) -- inlined
   state.top = state.top < 0 and -peak or peak
 end
 
--- Moves the limit by holds that have ended: how long they took, whether that was too long, how many
--- slots, and how many were held before.
+-- Moves the limit when holds have ended: `took` is how long they took, `too_slow` whether that was
+-- too long, `slots` how many slots ended, and `held` how many were held before.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
   local learned, top = state.learned, state.top
   if not learned then

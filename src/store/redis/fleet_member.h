@@ -21,7 +21,7 @@
 
 namespace sluice::redis {
 
-// What a server knows about its fleet.
+// A server's view of its fleet.
 struct FleetView {
   bool connected = false;    // Redis has answered the last report
   std::int64_t servers = 0;  // the recent maximum; 0: Redis never answered

@@ -54,8 +54,8 @@ struct Options {
   std::chrono::milliseconds settle_for{600'000};  // how long a settlement is repeated until stored
   std::size_t max_settlements = 10'000;           // how many may wait to be stored; others are lost
   std::chrono::milliseconds drain{5000};  // how long Close waits for settlements and releases
-  // Whether this process is overloaded: what a limit with `adapt` learns from work that went well.
-  // Usually Above(0.9, 0.9) of load.h; absent: never.
+  // Whether this process is overloaded. If so, limits with `adapt` learn OVERLOAD even from work
+  // that went well. Usually Above(0.9, 0.9) of load.h; absent: never.
   std::function<bool()> overloaded;
   // Called when a settlement is lost, with the reason, on any thread. Absent: a line to stderr.
   std::function<void(const std::string& why)> lost_settlement;
@@ -71,8 +71,8 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
-// What slots are held for. How it went is what `concurrency` limits with `adapt` learn from: OK,
-// unless it is reported, or an exception ends the work (IGNORE).
+// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome: what
+// is reported, otherwise IGNORE if an exception ends the work, otherwise OK.
 class Work {
  public:
   void Report(v1::HoldOutcome outcome) { outcome_ = outcome; }
@@ -113,7 +113,7 @@ class Permit {
 
   explicit operator bool() const { return decision_.allowed; }
   const Decision& decision() const { return decision_; }
-  // Says how the work went.
+  // To report how the work went.
   Work& work() { return lease_; }
 
  private:
@@ -134,12 +134,13 @@ class Reservation : public Work {
   const Decision& decision() const { return decision_; }
   explicit operator bool() const { return decision_.allowed; }
 
-  // Says what has been used until now, in total. Amounts that it does not name stay as before, at
-  // first as taken.
+  // Sets what has been used until now, in total. Amounts that no call of Use or Settle names are
+  // settled as taken.
   void Use(const Amounts& amounts);
 
-  // Takes more units for the next part of the work, under a further lease, but no slot and no
-  // request. Returns false if that is denied. If the answer has a wait, sleeps for it.
+  // Takes more units for the next part of the work, under a further lease. Takes no slot and does
+  // not count as a request. Returns false if that is denied. If the answer has a wait, sleeps for
+  // it.
   bool Extend(const Amounts& amounts);
 
   // Ends the reservation with what was used. The client repeats the settlement in the background
@@ -150,7 +151,7 @@ class Reservation : public Work {
   struct Part {
     std::string id;
     Amounts held;
-    bool local;  // the store was away
+    bool local;  // taken while the store did not answer
   };
 
   bool Take(const v1::CheckLimitRequest& request);

@@ -50,7 +50,7 @@ final class Connection {
     channel = ClientInterceptors.intercept(managed, bearer(options.token));
   }
 
-  /** Waits for pending calls, at most so long; then cancels them. */
+  /** Waits for pending calls, at most {@code nanos}; then cancels them. */
   void close(long nanos) throws InterruptedException {
     managed.shutdown();
     managed.awaitTermination(nanos, TimeUnit.NANOSECONDS);

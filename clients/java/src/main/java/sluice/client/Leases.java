@@ -65,7 +65,7 @@ final class Leases {
     Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release.build()));
   }
 
-  /** Whether the lease was granted while the store was away. */
+  /** Whether the lease was granted while the store did not answer. */
   static boolean isLocal(CheckLimitResponse response) {
     return response.getSource() == Source.SOURCE_FALLBACK;
   }
@@ -102,7 +102,7 @@ final class Leases {
     closed = true;
   }
 
-  /** How many are not stored and will never be, if the client is closed. */
+  /** How many settlements are not stored. If the client is closed, they never will be. */
   synchronized int lost() {
     return closed ? lost + settling : lost;
   }
@@ -137,13 +137,13 @@ final class Leases {
                   stubFor(CALL_MILLIS).settleLease(request), this, MoreExecutors.directExecutor()));
     }
 
-    // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found until
-    // the server that granted it reaches the store.
+    // After QUEUED, the settlement is repeated, since the server that answered may die. After NOT_FOUND, too,
+    // if the lease was taken during an outage: it is not found until its server reaches the store.
     @Override
     public void onSuccess(SettleLeaseResponse response) {
       Outcome outcome = response.getOutcome();
       if (outcome == Outcome.OUTCOME_QUEUED || (local && outcome == Outcome.OUTCOME_NOT_FOUND)) {
-        again("the store is away", true);
+        again("the store does not answer", true);
       } else {
         again(null, false);
       }

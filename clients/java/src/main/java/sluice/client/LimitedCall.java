@@ -11,7 +11,7 @@ public final class LimitedCall {
 
   private LimitedCall() {}
 
-  /** The annotation of {@code method} in {@code type}, which implements it, else its own; or null. */
+  /** The annotation of the method in {@code type} that implements {@code method}, else its own; or null. */
   public static Limited limitOf(Class<?> type, Method method) {
     Limited limit = implementation(type, method).getAnnotation(Limited.class);
     return limit != null ? limit : method.getAnnotation(Limited.class);

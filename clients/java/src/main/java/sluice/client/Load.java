@@ -22,9 +22,9 @@ public final class Load {
   }
 
   /**
-   * Whether this process's cgroup (v2) uses more than this part of its CPU, or of its memory; 1 or more:
-   * does not matter. If it has no limit, the part is that of the machine; without cgroups, only this process
-   * counts. CPU is measured over at least a second.
+   * Whether this process's cgroup (v2) uses more than this part of its CPU, or of its memory; 1 or more: is
+   * not checked. If the cgroup has no limit, the part of the machine counts. Without cgroups, only this
+   * process counts. CPU is measured over at least a second.
    */
   public static BooleanSupplier above(double cpu, double memory) {
     Load load = new Load(ownCgroup());

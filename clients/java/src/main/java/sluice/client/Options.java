@@ -31,7 +31,7 @@ public final class Options {
     return token(() -> value);
   }
 
-  /** The caller's token, if it may be replaced: asked for each call. */
+  /** The caller's token, if it may be replaced: {@code value} is called for each call. */
   public Options token(Supplier<String> value) {
     token = value;
     return this;
@@ -92,8 +92,8 @@ public final class Options {
   }
 
   /**
-   * Whether this process is overloaded: what a limit with {@code adapt} learns from work that went well.
-   * Usually {@code Load.above(0.9, 0.9)}; never unless set.
+   * Whether this process is overloaded. If so, limits with {@code adapt} learn OVERLOAD even from work that
+   * went well. Usually {@code Load.above(0.9, 0.9)}; never unless set.
    */
   public Options overloaded(BooleanSupplier value) {
     overloaded = value;

@@ -43,13 +43,13 @@ public final class Reservation extends Work implements AutoCloseable {
     this.first = first;
   }
 
-  /** Of the last check, which is the first one or that of the last {@code extend}. */
+  /** The decision of the last check: the first one, or that of the last {@code extend}. */
   public synchronized Decision decision() {
     return decision;
   }
 
   /**
-   * Says what has been used until now, in total. What is never named stays as it was taken.
+   * Sets what has been used until now, in total. Amounts that are never named are settled as taken.
    */
   public synchronized Reservation use(String name, long value) {
     used.put(name, value);
@@ -57,8 +57,8 @@ public final class Reservation extends Work implements AutoCloseable {
   }
 
   /**
-   * Takes more for the next part of the work, under a further lease; no slot and no request. Throws {@link
-   * LimitedException} if that is denied. If the answer has a wait, sleeps.
+   * Takes more units for the next part of the work, under a further lease. Takes no slot and does not count as
+   * a request. Throws {@link LimitedException} if that is denied. If the answer has a wait, sleeps.
    */
   public void extend(Map<String, Long> amounts) throws InterruptedException {
     CheckLimitRequest next = further(amounts);

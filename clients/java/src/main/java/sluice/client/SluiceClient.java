@@ -35,7 +35,7 @@ public final class SluiceClient implements AutoCloseable {
 
   /** Work that a limited request allows. */
   public interface LimitedWork<T> {
-    /** decision: which says how to {@link Work#report} how it went. */
+    /** {@code decision}: to report how the work went, see {@link Work#report}. */
     T run(Decision decision) throws Exception;
   }
 
@@ -158,8 +158,8 @@ public final class SluiceClient implements AutoCloseable {
   }
 
   /**
-   * Renews the decision's lease, if it has one, until the returned object is closed. If the work fails, say so
-   * before by {@code decision.reportError}.
+   * Renews the decision's lease, if it has one, until the returned object is closed. If the work fails,
+   * call {@code decision.reportError} before.
    */
   public Hold hold(Decision decision) {
     Lease lease = decision.response().getLease();

@@ -13,9 +13,9 @@ import java.util.function.BooleanSupplier;
 import sluice.v1.HoldOutcome;
 
 /**
- * What slots are held for. How it went is what {@code concurrency} limits with {@code adapt} learn from: OVERLOAD
- * for timeouts, broken or refused connections, lack of memory or threads, and the statuses that mean them;
- * IGNORE for other errors; else OK. Thread-safe.
+ * The work for which slots are held. {@code concurrency} limits with {@code adapt} learn from its outcome:
+ * OVERLOAD for timeouts, broken or refused connections, lack of memory or threads, and the statuses that mean
+ * them; IGNORE for other errors; else OK. Thread-safe.
  */
 public abstract class Work {
   private static final int TOO_MANY_REQUESTS = 429;
@@ -27,29 +27,29 @@ public abstract class Work {
 
   Work() {}
 
-  /** Says how the work went, instead of what its error says. */
+  /** Sets how the work went. Its error is then ignored. */
   public synchronized void report(HoldOutcome outcome) {
     reported = outcome;
   }
 
-  /** Says why the work failed; null: it did not. */
+  /** Reports why the work failed; null: it did not. */
   public synchronized void reportError(Throwable error) {
     byError = outcomeOf(error);
   }
 
-  /** Says the HTTP status of the work's response. */
+  /** Reports the HTTP status of the work's response. */
   public synchronized void reportHttpStatus(int status) {
     if (status == TOO_MANY_REQUESTS || status >= 500) {
       byError = HoldOutcome.HOLD_OUTCOME_OVERLOAD;
     }
   }
 
-  /** Says how long the work took, if not the time from take to release. */
+  /** Sets how long the work took, if not the time from take to release. */
   public synchronized void reportDuration(Duration value) {
     duration = Check.proto(value);
   }
 
-  /** How it went, as the API says it. */
+  /** How the work went, as fields of the API. */
   static final class Ended {
     static final Ended IGNORED = new Ended(HoldOutcome.HOLD_OUTCOME_IGNORE, null);
 
@@ -62,7 +62,7 @@ public abstract class Work {
     }
   }
 
-  /** overloaded: whether this process is. */
+  /** {@code overloaded}: whether this process is overloaded. */
   synchronized Ended ended(BooleanSupplier overloaded) {
     HoldOutcome outcome = reported != null ? reported : byError;
     boolean over =

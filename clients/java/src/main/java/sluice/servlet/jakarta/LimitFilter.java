@@ -18,9 +18,9 @@ import sluice.client.SluiceClient;
 
 /**
  * Limits requests by rules. Each is checked with the attributes {@code endpoint} (the path), {@code method},
- * {@code client_ip} and those that {@code attributes} returns. A denied one is answered with 429, one
- * without a server's answer, if the client is CLOSED, with 503. Every response has RateLimit and
- * RateLimit-Policy, a denial Retry-After. The application finds the decision in the request's attribute
+ * {@code client_ip} and those that {@code attributes} returns. A denied request gets 429. If no
+ * server answers and the client is CLOSED, a request gets 503. Every response has RateLimit and
+ * RateLimit-Policy, and a denial has Retry-After. The application finds the decision in the request's attribute
  * {@link #DECISION}.
  *
  * <p>There is one such class for each of the two names of the servlet API.
@@ -95,7 +95,7 @@ public final class LimitFilter implements Filter {
     }
   }
 
-  /** Says why the request, which was admitted, failed. */
+  /** Reports why a request that was admitted failed. */
   public static void reportError(HttpServletRequest request, Throwable error) {
     ((Decision) request.getAttribute(DECISION)).reportError(error);
   }
