@@ -315,10 +315,10 @@ TEST_F(FallbackTest, NotAdmitted_LateGrantsOfTheStoreAreUndone) {
   }
   SetRules({WithPolicy("r", kLocal, 0)});
   Check();
-  EXPECT_TRUE(store_.late->undo) << "denied by this server's own counter";
+  EXPECT_TRUE(store_.late->undo) << "this server's own counter denied it";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
-  EXPECT_FALSE(store_.late->undo) << "a charge counts whatever the decision";
+  EXPECT_FALSE(store_.late->undo) << "a charge counts, whatever the decision is";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {
@@ -352,7 +352,7 @@ TEST_F(FallbackTest, StoreBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// What this server learns about one counter.
+// What this server learns of one counter.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
@@ -366,7 +366,7 @@ class FallbackMemoryTest : public LimiterTest {
     check.counters[0].before = snapshot;
     check.counters[0].verdict.reset_after = seconds(30);
     check.counters[0].decided_at = clock_.Now();
-    check.decided_at = clock_.Now() + seconds(1);  // of another counter
+    check.decided_at = clock_.Now() + seconds(1);  // the time of another counter
     check.demand.mode = mode;
     return check;
   }
@@ -410,7 +410,7 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
   EXPECT_TRUE(IsCleared());
 }
 
-// As a server does it for a lease that it granted during an outage.
+// A server sends such a settlement for a lease that it granted during an outage.
 TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_Clears) {
   fallback_.NoteDecided(Answer(seen_, Mode::kSettle), SteadyNow());
   EXPECT_TRUE(IsCleared());
@@ -442,7 +442,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
-// The bucket has been full for a long time.
+// The bucket filled up a long time ago.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
   fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));

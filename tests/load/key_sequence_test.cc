@@ -20,7 +20,7 @@ std::vector<int> Count(KeySequence sequence, std::uint32_t keys) {
   return counts;
 }
 
-// By the definition: the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
+// By the definition, the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
 std::vector<double> Expected(std::uint32_t keys, double exponent) {
   std::vector<double> expected(keys);
   for (std::uint32_t i = 0; i < keys; ++i) expected[i] = std::pow(i + 1, -exponent);
