@@ -383,7 +383,7 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_ForgetDenials) {
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
 }
 
-// A denial that was decided before units were given back, but is answered after that.
+// The denial was decided before units were given back, but its answer comes after that.
 TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembered) {
   for (const bool resets : {false, true}) {
     SCOPED_TRACE(resets);
@@ -397,8 +397,8 @@ TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembere
   }
 }
 
-// A check takes the last unit of one counter, and is denied by another, on another node. Until this
-// is undone, the first counter denies other checks.
+// A check takes the last unit of one counter, and another counter, on another node, denies it.
+// Until the check is undone, the first counter denies other checks.
 TEST_F(DenyCacheTest, CheckIsBeingUndone_DenialsAreNotRemembered) {
   store_.listener = &fallback_;
   Rule site = RuleOf("site", {FixedWindow{.limit = 1, .window = seconds(60)}});

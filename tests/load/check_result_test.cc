@@ -176,7 +176,7 @@ TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
       const std::string cut = bytes.substr(0, size);
       EXPECT_EQ(ReadResults(cut, results), v1::CheckLimitsResponse().ParseFromString(cut));
     }
-    // The same damage within a result of the correct size.
+    // The same damage, but within a result whose size is correct.
     const std::string response = RandomResponse(random).SerializeAsString();
     for (std::size_t size = 0; size <= std::min<std::size_t>(response.size(), 120); ++size) {
       const std::string cut = response.substr(0, size);
