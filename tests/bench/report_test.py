@@ -196,7 +196,7 @@ class GeneratorTest(unittest.TestCase):
 
     def test_errors_are_faults(self):
         sample = self.run_generator(
-            self.result(errors={"UNAVAILABLE": {"count": 2, "first": "away"}})
+            self.result(errors={"UNAVAILABLE": {"count": 2, "first": "down"}})
         )
         self.assertEqual(sample.faults, ["2 failed: UNAVAILABLE"])
 

@@ -1,4 +1,4 @@
-// Rules written as YAML and read again are the same rules.
+// If rules are written as YAML and read again, they are the same rules.
 #include "config/rule_yaml.h"
 
 #include <gtest/gtest.h>

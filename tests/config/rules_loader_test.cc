@@ -275,7 +275,7 @@ TEST(RulesLoader, LongestNameAndMostLimits_AreAllowed) {
               IsEmpty());
 }
 
-// The inflow of a minute is a product, and so are two full buckets: both stay exact in Lua's
+// The refill of a minute is a product, and so are two full buckets. Both must stay exact in Lua's
 // doubles.
 TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
   constexpr std::int64_t kMinute = 60'000'000;

@@ -27,7 +27,7 @@ TEST(Settings_NothingGiven, AreTheDefaults) {
   EXPECT_EQ(std::chrono::milliseconds(10), settings->redis_timeout);
 }
 
-// Each block of the manual is a complete settings file, once the files it names exist.
+// Each block of the manual is a complete settings file, if the files that it names exist.
 TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
   const test::TempDir dir;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/topologies.md");
@@ -198,7 +198,7 @@ TEST(Settings_Identities, WithoutTheirType_PrintTheRightSpelling) {
   }
 }
 
-TEST(Settings_CallersWrong, SaysWhereAndWhatIsAllowed) {
+TEST(Settings_CallersWrong, ErrorNamesPlaceAndAllowedValues) {
   const test::TempDir dir;
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"callers:\n", "callers: found nothing; allowed is a map of at least one caller"},
@@ -225,7 +225,7 @@ TEST(Settings_CallersWrong, SaysWhereAndWhatIsAllowed) {
   }
 }
 
-TEST(Settings_WrongValue, SaysWhereAndWhatIsAllowed) {
+TEST(Settings_WrongValue, ErrorNamesPlaceAndAllowedValues) {
   for (const auto& [arguments, environment, message] : std::vector<Wrong>{
            {{"--gprc", "x"}, {}, "--gprc: no such flag (did you mean \"--grpc\"?)"},
            {{"--admin-token", "sesame"}, {}, "--admin-token: no such flag"},

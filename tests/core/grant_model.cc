@@ -19,7 +19,7 @@ GrantModel::GrantModel(const Limit& limit, std::uint32_t seed, Planted planted)
     : limit_(limit), planted_(planted), random_(seed) {
   const bool is_bucket = std::holds_alternative<TokenBucket>(limit);
   holders_.resize(static_cast<std::size_t>(3 + Below(18)));
-  // From a fifth of what the limits of the tests admit to twice as much.
+  // The load is from a fifth of what the limits of the tests admit, to twice as much.
   load_ = Duration(static_cast<int>(holders_.size()) * 1'000 * 100 / (20 + Below(180)));
   const bool mixed = OneIn(3);
   for (Holder& holder : holders_) {

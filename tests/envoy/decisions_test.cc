@@ -306,7 +306,7 @@ TEST_P(RlsTest, Overrides_Table) {
       {"d; k=a", "OK; OK 2/10 minute 20s"},
       {"d; k=a !20/minute *10", "OK; OK 2/20 minute 20s"},
       {"d; k=a !6/hour", "OK; OK 5/6 hour 800s"},
-      // Without a rule.
+      // There is no rule for these.
       {"d; x=1,y=2 !2/day", "OK; OK 1/2 day 36800s"},
       {"d; x=1,y=2 !2/day *0", "OK; OK 1/2 day 36800s"},
       {"d; y=2,x=1 !2/day", "OK; OK 1/2 day 36800s"},

@@ -38,7 +38,7 @@ class AdaptiveLeaseTest : public LimiterTest {
   Verdict Peek() { return Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict; }
   std::int64_t LimitNow() { return Peek().limit; }
   std::int64_t HeldNow() { return LimitNow() - Peek().remaining; }
-  // The id of a lease just taken.
+  // Takes slots. Returns the id of the lease.
   std::string Take(std::int64_t slots) {
     const CheckAnswer answer = Check({}, static_cast<std::uint64_t>(slots));
     EXPECT_EQ(answer.decision, Decision::kAllowed);
@@ -58,7 +58,7 @@ class AdaptiveLeaseTest : public LimiterTest {
     for (int i = 0; i < 1000 && LimitNow() < 20; ++i) Hold(LimitNow(), milliseconds(500));
     ASSERT_GE(LimitNow(), 20);
   }
-  // Whether a hold of a tenth of a second, ended so, lowers the limit.
+  // Whether the limit falls if a hold of a tenth of a second ends with `usage`.
   bool Lowers(const LeaseUsage& usage, Duration held = milliseconds(100)) {
     Rise();
     Hold(LimitNow(), held, usage);
@@ -113,7 +113,7 @@ TEST_F(AdaptiveLeaseTest, Id_SaysWhenItWasTaken_AndParsesBack) {
 TEST_F(AdaptiveLeaseTest, HoldsOfARule_AreCountedByResult) {
   Hold(1, milliseconds(100));
   EXPECT_EQ(Holds("in_time"), 1);
-  EXPECT_EQ(Holds("too_slow"), 0) << "a series that is missing has no share";
+  EXPECT_EQ(Holds("too_slow"), 0) << "the series must exist, so that its share can be computed";
   Hold(1, seconds(2));
   Hold(1, seconds(2), {.outcome = HoldOutcome::kOverload});
   Hold(1, seconds(2), {.duration = seconds(1)});
@@ -147,7 +147,7 @@ TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
   EXPECT_EQ(metrics_.Render().find("sluice_adaptive_holds_total"), std::string::npos);
 }
 
-// The rules change while slots are held. The slots come back, whatever the new rules are.
+// The rules change while slots are held. Whatever the new rules are, the slots come back.
 
 TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreAreAdmitted_AndItFallsFromThere) {
   Rise();
@@ -160,7 +160,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreAreAdmitted_AndItFallsFromThere) 
   EXPECT_EQ(HeldNow(), 0);
   EXPECT_EQ(LimitNow(), 10);
   Hold(10, seconds(2));
-  EXPECT_LT(LimitNow(), 10) << "not only after as many slow holds as lower it from 20";
+  EXPECT_LT(LimitNow(), 10) << "it falls at once, not first from 20 to 10";
 }
 
 TEST_F(AdaptiveLeaseTest, LimitIsLowered_ALateFastReleaseDoesNotPassIt) {
@@ -186,7 +186,7 @@ TEST_F(AdaptiveLeaseTest, MinIsRaised_TheLimitIsThere_AndRisesFromThere) {
   EXPECT_EQ(LimitNow(), 30) << "not below the minimum";
   EXPECT_EQ(HeldNow(), 0);
   for (int i = 0; i < 2; ++i) Hold(30, milliseconds(500));
-  EXPECT_GT(LimitNow(), 30) << "not only after as many fast holds as raise it from 20";
+  EXPECT_GT(LimitNow(), 30) << "it rises at once, not first from 20 to 30";
 }
 
 TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
@@ -220,7 +220,7 @@ TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_SlotsComeBack_TheLimitIsFixed) {
   End(other);
   EXPECT_EQ(HeldNow(), 0);
   Use(kFifty);
-  EXPECT_LT(LimitNow(), 20) << "a lease goes by the rule that granted it";
+  EXPECT_LT(LimitNow(), 20) << "a lease is judged by the rule that granted it";
 }
 
 TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_AndTeachNothing) {
@@ -236,7 +236,7 @@ TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_AndTeachNothing) {
   Rise();
 }
 
-TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseGoesByTheOneThatGrantedIt) {
+TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseIsJudgedByTheOneThatGrantedIt) {
   Concurrency patient = kFifty;
   patient.adapt.latency = seconds(10);
   Rise();
@@ -247,7 +247,7 @@ TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseGoesByTheOneThatGrantedIt) {
   const std::int64_t lower = LimitNow();
   EXPECT_LT(lower, 20);
   Hold(lower, seconds(2));
-  EXPECT_GE(LimitNow(), lower) << "this one is not too slow any more";
+  EXPECT_GE(LimitNow(), lower) << "with the new latency, this hold is not too slow";
 }
 
 TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachAdmitsUpToItsOwnLimit_OfTheSlotsOfBoth) {
@@ -273,7 +273,7 @@ TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachAdmitsUpToItsOwnLimit_OfThe
   EXPECT_EQ(HeldNow(), 0);
   const CheckAnswer taken = ask(Mode::kConsume);
   EXPECT_EQ(taken.decision, Decision::kAllowed);
-  EXPECT_EQ(LimitNow(), 10) << "the newer bounds hold for what was learned";
+  EXPECT_EQ(LimitNow(), 10) << "the newer bounds limit what was learned";
   EXPECT_EQ(HeldNow(), 1);
   End(taken.lease->id);
   EXPECT_EQ(HeldNow(), 0);

@@ -29,7 +29,7 @@ class AmountsTest : public LimiterTest {
     return Ask(Request(Mode::kConsume, 1, std::move(amounts)));
   }
 
-  // "remaining/units" of each limit.
+  // The decision, and "remaining/units" of each limit.
   static std::string Text(const CheckAnswer& answer) {
     std::string text = answer.decision == Decision::kAllowed ? "allowed" : "denied";
     for (const LimitAnswer& limit : answer.limits) {
@@ -41,7 +41,7 @@ class AmountsTest : public LimiterTest {
 
 class ModelTest : public AmountsTest {
  protected:
-  // Requests, tokens and money of a model's users.
+  // The rules count requests, tokens and money of a model's users.
   ModelTest() {
     SetRules(
         {RuleOf("model", {Counting(PerMinute(3), {{"requests", 1}}),
@@ -144,7 +144,7 @@ TEST_F(AmountsTest, RequestWithoutCountedAmounts_TakesNothing) {
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 1, {}))), "allowed 5/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {}))), "allowed 5/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 1, {{"bytes", 6}}))), "denied 0/6");
-  EXPECT_EQ(Text(Consume({})), "denied 0/0") << "but denies while there is a debt";
+  EXPECT_EQ(Text(Consume({})), "denied 0/0") << "but it is denied while there is a debt";
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {}))), "allowed 0/0");
   clock_.Advance(seconds(1));
   EXPECT_EQ(Text(Consume({})), "allowed 0/0");
@@ -164,7 +164,7 @@ TEST_F(ModelTest, AmountThatNoRuleCounts_IsIgnoredAndNamed) {
       << "once a second";
 }
 
-// Clients choose names and domains, so they cannot become labels.
+// Clients choose names and domains, so these cannot become labels.
 TEST_F(ModelTest, UnknownDomain_NamesTheAmounts_AndIsNoLabel) {
   call_.request = Request(Mode::kConsume, 1, {{"output", 1}});
   call_.request.domain = "shoop";
@@ -175,7 +175,7 @@ TEST_F(ModelTest, UnknownDomain_NamesTheAmounts_AndIsNoLabel) {
   EXPECT_THAT(metrics_.Render(), testing::Not(HasSubstr("shoop")));
 }
 
-// A caller whose request is blocked should see a misspelled name as well.
+// If a caller's request is blocked, it should learn of a misspelled name as well.
 TEST_F(AmountsTest, RuleThatDecidesAlone_NamesUncountedAmounts) {
   Rule blocked = RuleOf("blocked", {});
   blocked.limits.effect = Limits::Effect::kBlocked;

@@ -109,7 +109,8 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   EXPECT_EQ(Check({{"office", "1"}}).decision, Decision::kAllowed);
   EXPECT_EQ(Check({{"office", "1"}}).source, Source::kRule);
   const CheckAnswer anonymous = Check();
-  EXPECT_EQ(anonymous.decision, Decision::kDenied) << "strict misses the user";
+  EXPECT_EQ(anonymous.decision, Decision::kDenied)
+      << "the rule strict denies requests without a user";
   EXPECT_EQ(anonymous.source, Source::kRule);
   ASSERT_EQ(anonymous.limits.size(), 1u);
   EXPECT_EQ(anonymous.limits[0].rule->rule.name, "strict");
@@ -177,7 +178,7 @@ TEST_F(LimiterTest, ShadowRuleAlone_UnmatchedDecides) {
   clock_.Advance(seconds(60));
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(Check().decision, Decision::kDenied);
-    EXPECT_EQ(Check().limits[0].verdict.remaining, 1) << "what is denied is not charged";
+    EXPECT_EQ(Check().limits[0].verdict.remaining, 1) << "a denied check is not charged";
   }
 }
 
@@ -217,7 +218,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   }
 }
 
-// Otherwise, a caller with a deadline that is too short would always get the failure policy.
+// If a policy decided, a caller with too short a deadline would always get the failure policy.
 TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   for (const OnStoreFailure policy :
@@ -230,7 +231,7 @@ TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
       CheckRequest request;
       request.deadline = SteadyNow() + later;
       EXPECT_EQ(TryAsk(request).error().code, ErrorCode::kDeadlineExceeded);
-      EXPECT_EQ(store_.submitted, 0) << "asked in vain";
+      EXPECT_EQ(store_.submitted, 0) << "the store could not answer in time";
     }
     store_.failing = StoreFailure::kCallerTimeout;
     EXPECT_EQ(TryCheck().error().code, ErrorCode::kDeadlineExceeded);

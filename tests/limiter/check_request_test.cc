@@ -29,7 +29,7 @@ TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfWhatIsCounted) {
       {7, kConsume, {{"in", 5}, {"out", 2}}, {{"in", 3}, {"out", 15}}, 45},
       {7, kConsume, {{"in", 5}}, {{"out", 15}}, 0},
       {7, kConsume, {{"in", 5}}, {{"cost", 1}, {"in", 1}, {"requests", 1}}, 13},
-      // The requests are known by the mode, unless they are given.
+      // The mode determines the number of requests, unless it is given.
       {7, kConsume, {}, {{"requests", 1}}, 1},
       {7, Mode::kPeek, {}, {{"requests", 2}}, 2},
       {7, Mode::kCharge, {}, {{"requests", 1}}, 0},
@@ -38,7 +38,7 @@ TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfWhatIsCounted) {
       {0, kConsume, {{"requests", 3}}, {{"requests", 1}}, 3},
       {1, Mode::kRefund, {{"requests", 3}}, {{"requests", 1}}, 3},
       {1, kConsume, {{"requests", 0}}, {{"requests", 1}}, 0},
-      // Up to 2^53.
+      // Up to 2^53 units.
       {1, kConsume, {{"in", kMaxCost}}, {{"in", 1}}, kMaxCost},
       {1, kConsume, {{"in", kMaxCost}, {"out", 1}}, {{"in", 1}, {"out", 1}}, std::nullopt},
       {1, kConsume, {{"in", kMaxCost}, {"out", kMaxCost}}, {{"in", 1}, {"out", 1}}, std::nullopt},
@@ -159,7 +159,7 @@ TEST(CheckRequest, LargestValueOfEachField_IsValid) {
   EXPECT_TRUE(request.Validate());
 }
 
-// Handlers use one request for call after call.
+// Handlers use one request for all their calls.
 TEST(CheckRequest, Clear_ClearsEveryField) {
   const IndexedLimit limit;
   CheckRequest request;

@@ -61,7 +61,8 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
   }
 }
 
-// The store has denied a check of 3 and 5 units of two counters of ten units, by the second one.
+// The store has denied a check that takes 3 and 5 units of two counters of ten units. The second
+// counter denied.
 TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt_Table) {
   struct Asks final : StoreCheck {
     Asks(std::int64_t first, std::int64_t second) {
@@ -108,7 +109,8 @@ TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-// Clearings record when their outcome is known: a check submitted after that is decided later.
+// Clearings record the time at which their outcome is known: a check submitted after that is
+// decided later.
 TEST(DenyCache, UnitsWereGivenBack_DenialsOfEarlierChecksAreVoid) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -140,7 +142,7 @@ TEST(DenyCache, Denial_IsValidForOneSecond_TimesCountDown) {
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
 }
 
-// The store may have decided as late as it answered.
+// It is only known that the store decided before it answered.
 TEST(DenyCache, StoreDecidedLate_RetryAtRetryAfterIsNotTooEarly) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -159,7 +161,7 @@ TEST(DenyCache, CostAboveTheLimit_HasNoRetryAfter) {
   EXPECT_EQ(cache.Find("k", kLimit, {{}, 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
-// Otherwise all checks at the end of its second would ask the store.
+// Without this, all checks at the end of that second would ask the store.
 TEST(DenyCache, OldDenial_IsRefreshedByOneCheck_OthersAreDenied) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -190,7 +192,7 @@ TEST(DenyCache, ManyDenials_StayBounded) {
   EXPECT_GT(known, DenyCache::kMaxEntries / 2);
 }
 
-// Expired ones make room first.
+// Expired denials make room first.
 TEST(DenyCache, ManyDenialsHaveExpired_NewOnesAreAllKept) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -234,7 +236,7 @@ class DenyCacheTest : public LimiterTest {
     return cached_call_.answer->value();
   }
 
-  // Starts a check that the store decides now and returns later.
+  // Starts a check. The store decides it now and returns it later.
   const Call& Hold(const std::string& user) {
     Call& call = *calls_.emplace_back(std::make_unique<Call>(cached_));
     call.request.domain = "shop";
@@ -301,7 +303,7 @@ TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// A denied consume does not imply an exceeded limit: such a charge still counts.
+// If a consume is denied, the limit need not be exceeded: such a charge still counts.
 TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
@@ -316,7 +318,7 @@ TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore)
   EXPECT_EQ(Ask("b", Mode::kCharge, true).source, Source::kStore);
 }
 
-// The charge itself could never fit, but others can when the window ends.
+// The charge itself can never fit, but other checks can when the window ends.
 TEST_F(DenyCacheTest, ChargeThatDecidesBeyondTheWholeLimit_OthersLearnWhenToRetry) {
   const CheckAnswer beyond = Ask("a", Mode::kCharge, true, 10);
   EXPECT_EQ(beyond.decision, Decision::kDenied);
@@ -326,7 +328,7 @@ TEST_F(DenyCacheTest, ChargeThatDecidesBeyondTheWholeLimit_OthersLearnWhenToRetr
   EXPECT_GT(known.retry_after.value_or(Duration::zero()), seconds(50));
 }
 
-// A holder may release its slot at any time, also on another server.
+// A holder may release its slot at any time, even on another server.
 TEST_F(DenyCacheTest, ConcurrencyDenial_IsNotRemembered) {
   SetCachedRules({RuleOf("slots", {Concurrency{.limit = 1, .ttl = seconds(60)}})});
   const std::string lease = Ask("a").lease->id;
@@ -340,7 +342,8 @@ TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
 }
 
-// The site's limit, which is full, has a time to retry. The user's, which is not, never admits 10.
+// The site's limit is full, and has a time to retry. The user's limit is not full, but it never
+// admits 10.
 TEST_F(DenyCacheTest, CostAboveAnotherLimit_HasNoRetryAfter) {
   Fill();
   EXPECT_TRUE(Ask("a").retry_after);
@@ -380,7 +383,7 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_ForgetDenials) {
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
 }
 
-// A denial that was decided before units were given back, but is answered after that.
+// The denial was decided before units were given back, but its answer comes after that.
 TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembered) {
   for (const bool resets : {false, true}) {
     SCOPED_TRACE(resets);
@@ -394,8 +397,8 @@ TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembere
   }
 }
 
-// A check takes the last unit of one counter, and is denied by another, on another node. Until this
-// is undone, the first counter denies other checks.
+// A check takes the last unit of one counter, and another counter, on another node, denies it.
+// Until the check is undone, the first counter denies other checks.
 TEST_F(DenyCacheTest, CheckIsBeingUndone_DenialsAreNotRemembered) {
   store_.listener = &fallback_;
   Rule site = RuleOf("site", {FixedWindow{.limit = 1, .window = seconds(60)}});

@@ -22,7 +22,7 @@ class FallbackTest : public LimiterTest {
     return rule;
   }
 
-  // A rule that holds some requests to 5 on the same counter.
+  // A rule with an override that gives some requests a limit of 5 on the same counter.
   static Rule WithSmallerLimit(const Limit& limit) {
     Rule rule = RuleOf("r", {limit});
     Limit smaller = limit;
@@ -77,7 +77,7 @@ TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
   }
 }
 
-// Some requests may take less of the same counter. Their verdicts do not hide how much has been
+// Some requests may take less of the same counter. Their verdicts must not hide how much has been
 // taken.
 TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
   for (const Limit& limit :
@@ -99,7 +99,7 @@ TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLef
   }
 }
 
-// It is asked first in the outage, so it starts the local counter.
+// The check with the smaller limit comes first in the outage, so it starts the local counter.
 TEST_F(FallbackTest, Local_FirstAskedByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
@@ -137,7 +137,7 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(&row - rows);
-    // Large enough for the counted units of the rows before it.
+    // The limits are large enough for the units that earlier rows have taken.
     SetRules({WithPolicy("a", row.first, 20), WithPolicy("b", row.second, 20)});
     const auto answer = TryCheck();
     const auto decision = answer ? std::optional(answer->decision) : std::nullopt;
@@ -208,7 +208,7 @@ TEST_F(FallbackTest, Charge_AnotherRuleRefuses_LocalCounterTakesIt_TheOtherLoses
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 7);
 }
 
-// It may or may not have run; the local counter counts it in both cases.
+// The store may or may not have run the charge. The local counter counts it in both cases.
 TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   store_.failing = StoreFailure::kTimeout;
   SetRules({WithPolicy("r", OnStoreFailure::kLocal, 10)});
@@ -221,7 +221,8 @@ TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   EXPECT_EQ(Value("sluice_lost_writes_total"), 3);
 }
 
-// The store has decided one counter, the other has failed: each by its own rule, and all together.
+// The store has decided one counter, and the other has failed. Each is decided by its own rule, and
+// both must admit.
 TEST_F(FallbackTest, OneCounterFails_TheStoreDecidesTheOther_BothMustAdmit) {
   using enum OnStoreFailure;
   struct Row {
@@ -255,7 +256,7 @@ TEST_F(FallbackTest, OneCounterFails_TheStoreDecidesTheOther_BothMustAdmit) {
   }
 }
 
-// Such as a node of a cluster.
+// A part of the store is, for example, a node of a cluster.
 TEST_F(FallbackTest, PartOfTheStoreFails_TheOtherPartsDecide) {
   store_.failing_key = "failing";
   Rule failing = WithPolicy("failing", OnStoreFailure::kLocal, 100);
@@ -271,7 +272,8 @@ TEST_F(FallbackTest, PartOfTheStoreFails_TheOtherPartsDecide) {
   }
   store_.failing.reset();
   EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kStore);
-  EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kFallback) << "others have not charged";
+  EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kFallback)
+      << "other servers may not have charged yet";
   EXPECT_EQ(Check({{"path", "/healthy"}}).source, Source::kStore);
 }
 
@@ -315,10 +317,10 @@ TEST_F(FallbackTest, NotAdmitted_LateGrantsOfTheStoreAreUndone) {
   }
   SetRules({WithPolicy("r", kLocal, 0)});
   Check();
-  EXPECT_TRUE(store_.late->undo) << "denied by this server's own counter";
+  EXPECT_TRUE(store_.late->undo) << "this server's own counter denied it";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
-  EXPECT_FALSE(store_.late->undo) << "a charge counts whatever the decision";
+  EXPECT_FALSE(store_.late->undo) << "a charge counts, whatever the decision is";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {
@@ -352,7 +354,7 @@ TEST_F(FallbackTest, StoreBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// What this server learns about one counter.
+// What this server learns of one counter.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
@@ -366,7 +368,7 @@ class FallbackMemoryTest : public LimiterTest {
     check.counters[0].before = snapshot;
     check.counters[0].verdict.reset_after = seconds(30);
     check.counters[0].decided_at = clock_.Now();
-    check.decided_at = clock_.Now() + seconds(1);  // of another counter
+    check.decided_at = clock_.Now() + seconds(1);  // the time of another counter
     check.demand.mode = mode;
     return check;
   }
@@ -410,7 +412,7 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
   EXPECT_TRUE(IsCleared());
 }
 
-// As a server does it for a lease that it granted during an outage.
+// A server sends such a settlement for a lease that it granted during an outage.
 TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_Clears) {
   fallback_.NoteDecided(Answer(seen_, Mode::kSettle), SteadyNow());
   EXPECT_TRUE(IsCleared());
@@ -442,7 +444,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
-// The bucket has been full for a long time.
+// The bucket filled up a long time ago.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
   fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));

@@ -17,7 +17,7 @@ class FallbackWatchTest : public testing::Test {
     return watch_.Note(now_, [this] { return decisions_; });
   }
 
-  // Decides 100 times a second for `time`. Returns how many reports there were.
+  // Decides 100 times a second for `time`. Returns the number of reports.
   int Run(Duration time, std::uint64_t others) {
     int reports = 0;
     for (Duration passed{}; passed < time; passed += milliseconds(10), now_ += milliseconds(10)) {
@@ -38,7 +38,7 @@ TEST_F(FallbackWatchTest, MoreThanOnePercentForTenSeconds_IsReportedOnce) {
   EXPECT_NEAR(*share, 1 / 99.0, 1e-9);
   now_ += milliseconds(10);
   EXPECT_EQ(Run(FallbackWatch::kQuiet + FallbackWatch::kWindow - seconds(1), 0), 0);
-  EXPECT_EQ(Run(seconds(2), 0), 1) << "it goes on";
+  EXPECT_EQ(Run(seconds(2), 0), 1) << "the failure continues";
 }
 
 TEST_F(FallbackWatchTest, OnePercent_IsNotReported) { EXPECT_EQ(Run(seconds(100), 99), 0); }

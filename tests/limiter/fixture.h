@@ -77,11 +77,11 @@ class FragileStore final : public Store {
   }
 
   std::optional<StoreFailure> failing;
-  std::string failing_key;  // counters whose keys contain it are the part that fails; empty: all
-  bool holds = false;       // decided checks are not returned, but held
+  std::string failing_key;  // counters fail if their keys contain it; empty: all of them
+  bool holds = false;       // decided checks are held, not returned
   std::vector<StoreCheck*> held;
   bool sent = false;                  // failed checks were sent and may be answered late
-  bool decides_unheard = false;       // failed checks are decided nevertheless
+  bool decides_unheard = false;       // the store decides failed checks nevertheless
   std::shared_ptr<Late> late;         // checks that wait for the late answer
   StoreListener* listener = nullptr;  // is notified of undos and settlements
   SteadyTime deadline;

@@ -1,5 +1,5 @@
-// Decisions by prefetched units: when a server asks for them, what it answers with them, and when
-// they go back.
+// Decisions by prefetched units: when a server asks for units, what it decides with them, and when
+// it returns them.
 #include "limiter/grant_table.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class GrantTableTest : public LimiterTest {
     return answer ? *answer : CheckAnswer{};
   }
 
-  // Checks until one is decided here.
+  // Sends checks until one is decided here.
   CheckAnswer ConsumeUntilGranted() {
     for (int i = 0; i < 20; ++i) {
       const CheckAnswer answer = Consume();
@@ -54,7 +54,7 @@ class GrantTableTest : public LimiterTest {
     return {};
   }
 
-  // What the store counts, grants included.
+  // The units that the store counts, including grants.
   std::int64_t Counted() {
     return kLimit.limit - Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict.remaining;
   }
@@ -127,7 +127,7 @@ TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
   EXPECT_EQ(answer.source, Source::kStore);
 }
 
-// It holds nothing of the counter itself.
+// This server holds nothing of the counter itself: the grants of others deny the check.
 TEST_F(GrantTableTest, LargeCost_RetriesWhenTheGrantsOfOthersHaveEnded) {
   const TokenBucket bucket{
       .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
@@ -180,7 +180,8 @@ TEST_F(GrantTableTest, CounterIsReset_OldUnitsAreNotUsed) {
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
-// It would be taken for the answer to a later question, and be used beyond its end.
+// If the grant were used, it would be taken for the answer to a later question, and be used beyond
+// its end.
 TEST_F(GrantTableTest, CounterThatWasReset_AGrantOnItsWayIsNotUsed) {
   for (int i = 0; i < 3; ++i) Consume();
   store_.holds = true;
@@ -224,17 +225,17 @@ TEST_F(GrantTableTest, TwoLimits_AreDecidedHereTogether) {
   EXPECT_GT(here, 50);
 }
 
-TEST_F(GrantTableTest, StoreIsAway_GrantIsUsedUp_ThenThePolicyDecides) {
+TEST_F(GrantTableTest, StoreIsDown_GrantIsUsedUp_ThenThePolicyDecides) {
   ConsumeUntilGranted();
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_EQ(Consume().source, Source::kGrant);
   EXPECT_EQ(Consume(900).source, Source::kFallback);
-  EXPECT_EQ(Consume().source, Source::kGrant);  // what could not be returned is still here
+  EXPECT_EQ(Consume().source, Source::kGrant);  // units that were not returned are still here
   for (int i = 0; i < 20; ++i) Consume();
   EXPECT_EQ(Consume().source, Source::kFallback);
 }
 
-// Otherwise it would overtake the one that the store has not decided.
+// Otherwise the second check would overtake the first, which the store has not decided yet.
 TEST_F(GrantTableTest, InOrderCheckAfterOneInTheStore_GoesToTheStore) {
   ConsumeUntilGranted();
   store_.holds = true;

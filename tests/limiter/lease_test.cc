@@ -28,7 +28,7 @@ class LeaseTest : public LimiterTest {
     return rule;
   }
 
-  // The id of a lease just taken.
+  // Takes a lease. Returns its id.
   std::string Take(std::uint64_t cost = 1) {
     const CheckAnswer answer = Check({}, cost);
     EXPECT_EQ(answer.decision, Decision::kAllowed);
@@ -37,7 +37,7 @@ class LeaseTest : public LimiterTest {
   std::int64_t Remaining(std::size_t limit = 0) {
     return Ask(RequestOf(Mode::kPeek)).limits.at(limit).verdict.remaining;
   }
-  // With the same store.
+  // Another server with the same store.
   struct AnotherServer {
     explicit AnotherServer(LeaseTest& test)
         : local(test.clock_),
@@ -79,7 +79,7 @@ TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
   EXPECT_EQ(RenewalError(answer.lease->id), ErrorCode::kNotFound);
 }
 
-// The lease of a check that takes slots of some of its concurrency limits.
+// A check takes slots of only some of its concurrency limits.
 TEST_F(LeaseTest, LimitsWithoutUnits_AreNotInTheLease) {
   struct Asks final : StoreCheck {
     void OnDecided() override {}
@@ -157,7 +157,7 @@ TEST_F(LeaseTest, ShadowRuleAdmits_IsReleasedWithTheRest) {
   const std::string both = Take();
   EXPECT_EQ(Remaining(1), 0);
   const std::string today_only = Take();
-  EXPECT_TRUE(Renew(today_only)) << "its lease must not name what it does not hold";
+  EXPECT_TRUE(Renew(today_only)) << "the lease must not name slots that it does not hold";
   EXPECT_TRUE(Release(today_only));
   EXPECT_EQ(Remaining(1), 0);
   EXPECT_TRUE(Release(both));
@@ -190,7 +190,7 @@ TEST_F(LeaseTest, ShadowRule_DoesNotShortenTheLease) {
   EXPECT_EQ(Check().lease->ttl, seconds(30));
 }
 
-// Rules whose counters' keys have some 290 bytes, so that seven don't fit into a lease id.
+// Rules whose counters have keys of some 290 bytes, so that seven do not fit into a lease id.
 std::vector<Rule> LongNamedRules(int count) {
   std::vector<Rule> rules;
   for (int i = 0; i < count; ++i) {
@@ -245,7 +245,7 @@ TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
       EXPECT_EQ(RenewalError(edited), fails ? ErrorCode::kUnavailable : ErrorCode::kNotFound);
       EXPECT_EQ(Release(edited).has_value(), !fails) << "there is nothing to give back";
     }
-    EXPECT_EQ(Renew(id).value(), seconds(30)) << "it is still held";
+    EXPECT_EQ(Renew(id).value(), seconds(30)) << "the lease is still held";
     clock_.Advance(seconds(30));
     EXPECT_EQ(Remaining(), 1);
   }
@@ -262,9 +262,9 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenRenewedAndReleasedHere) {
   clock_.Advance(seconds(20));
   EXPECT_EQ(Check().decision, Decision::kDenied);
   store_.failing.reset();
-  EXPECT_TRUE(Renew(id)) << "the store may be back, the lease is still here";
+  EXPECT_TRUE(Renew(id)) << "although the store may be back, the lease is still here";
   EXPECT_TRUE(Release(id));
-  EXPECT_EQ(store_.submitted, submitted + 1) << "by the check, none by the lease";
+  EXPECT_EQ(store_.submitted, submitted + 1) << "one call by the check, none by the lease";
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_NE(Take(), "");
 }
@@ -288,7 +288,7 @@ TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsRenewedHereOnceItIsBac
   EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kNotFound);
 }
 
-// What the other server has granted may not have been reported yet.
+// The other server may not have reported its grants yet.
 TEST_F(LeaseTest, GrantedByAnotherServer_StoreHasJustComeBack_IsNotReportedAsLost) {
   SetRules({RuleOf("r", {Slots(5)})});
   AnotherServer here(*this);
@@ -322,15 +322,15 @@ TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   EXPECT_TRUE(Renew(kept));
   EXPECT_TRUE(Release(released_after));
   tell_store();
-  EXPECT_EQ(Remaining(), 0) << "three and two";
+  EXPECT_EQ(Remaining(), 0) << "three granted by the store, two without it";
   clock_.Advance(seconds(21));
-  EXPECT_EQ(Remaining(), 3) << "the renewed one alone is held";
+  EXPECT_EQ(Remaining(), 3) << "only the renewed lease is still held";
   EXPECT_TRUE(Release(kept));
   tell_store();
   EXPECT_EQ(Remaining(), 5);
 }
 
-// The request may have been lost together with its answer, so it is sent again.
+// It is unknown whether the store has received the report, so the report is sent again.
 TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kUnreachable;
@@ -350,7 +350,8 @@ TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   EXPECT_EQ(Remaining(), 5);
 }
 
-// The late reply releases the slot that the store granted, not the one entered on recovery.
+// The late reply releases the slot that the store granted, not the slot that was entered after the
+// outage.
 TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kTimeout;
@@ -367,7 +368,7 @@ TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
   EXPECT_EQ(Remaining(), 3);
 }
 
-// One node of a cluster stays away longer than the others.
+// One node of a cluster is unavailable for longer than the others.
 TEST_F(LeaseTest, LeaseThatTheStoreRefuses_DoesNotDelayOtherCharges) {
   SetRules({RuleOf("r", {Slots(5)}), RuleOf("quota", {PerMinute(10)})});
   store_.failing = StoreFailure::kUnreachable;
@@ -389,7 +390,7 @@ TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSl
   EXPECT_EQ(store_.submitted, submitted);
 }
 
-// The caller is gone before it could learn of its lease.
+// The caller has gone before it could learn of its lease.
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   store_.failing = StoreFailure::kUnreachable;

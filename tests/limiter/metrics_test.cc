@@ -1,4 +1,4 @@
-// The limiter's metrics, and that callers cannot create new series.
+// Tests the limiter's metrics, and that callers cannot create new series.
 #include <algorithm>
 #include <string>
 

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 Concurrency Slots(std::int64_t limit) { return {.limit = limit, .ttl = seconds(30)}; }
 
-// A queue that drains one unit every `period`, and the wait at its end.
+// A queue that drains one unit every `period`. `delays`: whether callers must wait for their turn.
 LeakyBucket Queue(Duration period, bool delays = true) {
   return {.rate = 1, .period = period, .queue = 10, .delays = delays};
 }
@@ -43,7 +43,8 @@ TEST_F(ModesTest, Charge_DecidesAsConsume_AlwaysCharges) {
   EXPECT_EQ(beyond.decision, Decision::kDenied);
   EXPECT_EQ(beyond.retry_after, seconds(60));
   EXPECT_TRUE(beyond.limits[0].verdict.admitted);
-  EXPECT_EQ(beyond.limits[0].verdict.remaining, 84) << "charged, whatever another limit said";
+  EXPECT_EQ(beyond.limits[0].verdict.remaining, 84)
+      << "it is charged, although another limit denied";
   EXPECT_EQ(Refund(7).limits[1].verdict.remaining, 1) << "9 of 16 are left";
 }
 

@@ -1,5 +1,5 @@
 // The admissions of a fleet while its store is down: at most the units that were left when the
-// servers last saw the counter, and only once. Afterward the store counts them.
+// servers last saw the counter, and only once. After the outage, the store counts them.
 #include <memory>
 #include <string>
 
@@ -53,7 +53,7 @@ class FleetServer {
   }
 
   void ChargeBack() { fallback.Reconcile(); }
-  // Repeats until the store has all fallback charges that it accepts.
+  // Repeats until the store has taken all fallback charges that it accepts.
   void ChargeBackAll() {
     for (int i = 0; i < 10; ++i) ChargeBack();
   }
@@ -102,12 +102,12 @@ class OutageTest : public testing::Test {
   }
   FleetServer& server(std::size_t rank) { return *fleet_[rank]; }
 
-  // Also loses the connections to the store.
+  // The servers also lose their connections to the store.
   void Lose() {
     store_->failing = StoreFailure::kUnreachable;
     for (const auto& it : fleet_) it->fallback.OnPartLost(0);
   }
-  // The connections stay.
+  // The connections stay, but checks fail.
   void Stall(StoreFailure failure) { store_->failing = failure; }
   void Recover() { store_->failing.reset(); }
 
@@ -136,7 +136,7 @@ TEST_F(OutageTest, AllServersAreUpToDate_AdmitExactlyWhatWasLeft) {
   }
 }
 
-// Some servers reconnect before others, and the store does not know yet what those have admitted.
+// Some servers reconnect before others. The store does not know yet what the others have admitted.
 TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -175,8 +175,8 @@ TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceItsLength) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// The other servers charge as soon as the store is back, so the grace period begins even without a
-// check.
+// The other servers charge as soon as the store is back. So the grace period begins then, even if
+// there is no check.
 TEST_F(OutageTest, StoreIsBackBeforeAnyCheck_GracePeriodStartsThen) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();
@@ -236,7 +236,7 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   EXPECT_GT(store_->deadline, SteadyNow());
   EXPECT_LE(store_->deadline, SteadyNow() + seconds(1));
   server(0).ChargeBack();
-  ASSERT_EQ(store_->held.size(), 2u) << "no more before these are decided";
+  ASSERT_EQ(store_->held.size(), 2u) << "no more charges are sent before these are decided";
   for (StoreCheck* const check : store_->held) {
     EXPECT_TRUE(server(0).fallback.InGracePeriod("k"));
     check->OnDecided();
@@ -244,8 +244,8 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
-// The store is lost again while it is charged. Its answers since the outage lack those units, so
-// this server's share of what they leave is not free.
+// The store is lost again while it is being charged. Its answers since the first outage do not
+// include these units. So this server must not admit its share of the remaining units.
 TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   Start(FixedWindow{.limit = 80, .window = hours(1)}, 2);
   Stall(StoreFailure::kUnsent);
@@ -269,7 +269,8 @@ TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   EXPECT_EQ(server(0).UnitsOfFate("charged"), 40u);
 }
 
-// Nobody has asked the store since it was charged. Its answer then shows what others took.
+// Since the store was charged, nobody has asked it. Its answer to the charge shows what others
+// took.
 TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
   server(0).Peek();
@@ -293,8 +294,8 @@ TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
-// In the grace period the store lacks what other servers have admitted, but has what this one has
-// charged. So a state from then would admit a part of it again.
+// In the grace period, the store does not include what other servers have admitted, but includes
+// what this server has charged. So a state from that time would admit a part of the units again.
 TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain) {
   struct Answered final : StoreCheck {
     void OnDecided() override {}
@@ -321,7 +322,7 @@ TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain
   }
 }
 
-// The store has taken none of the charges yet.
+// None of the charges has reached the store yet.
 TEST_F(OutageTest, StallAndTheChargesFail_ChecksStayLocal) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   Stall(StoreFailure::kUnsent);
@@ -333,7 +334,7 @@ TEST_F(OutageTest, StallAndTheChargesFail_ChecksStayLocal) {
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
-// Then other servers may have lost theirs, too.
+// If a connection was lost, other servers may have lost theirs, too.
 TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   Stall(StoreFailure::kTimeout);
@@ -364,7 +365,7 @@ TEST_F(OutageTest, WorstStaleness_AdmitsNoMoreThanAThirdBeyond) {
     EXPECT_EQ(server(1).TakeAll(), row.size);
     server(2).Peek();
     Lose();
-    EXPECT_EQ(TakeAll(), 34) << "its share of all it saw left";
+    EXPECT_EQ(TakeAll(), 34) << "its share of all units that it saw";
   }
 }
 
@@ -376,7 +377,7 @@ TEST_F(OutageTest, ServerStartsInAnOutage_HasNoShareAndAdmitsNothing) {
     Lose();
     const CheckAnswer answer = late.Ask();
     EXPECT_EQ(answer.decision, Decision::kDenied);
-    EXPECT_EQ(answer.retry_after, seconds(1)) << "not never: the store may be back";
+    EXPECT_EQ(answer.retry_after, seconds(1)) << "a retry can help: the store may be back";
     late.fallback.SetShare(Share::OfServer(2, 1));
     EXPECT_EQ(late.TakeAll(), 50);
   }
@@ -412,7 +413,7 @@ TEST_F(OutageTest, BucketThatStartsEmpty_FillsDuringAnOutage) {
   EXPECT_EQ(TakeAll(), 2);
 }
 
-// The servers of the fleet were counted again: what this one has admitted counts.
+// The servers of the fleet were counted again. The units that this server has admitted still count.
 TEST_F(OutageTest, ShareChangesInAnOutage_NothingIsAdmittedTwice) {
   Start(TokenBucket{.rate = 1, .period = hours(1), .burst = 3}, 0);
   FleetServer& it = Add(Share::OfServer(2, 0));
@@ -484,8 +485,8 @@ TEST_F(OutageTest, BucketIsWarm_StaysWarmAtItsShare) {
   EXPECT_EQ(take_for(seconds(9)), 30);
 }
 
-// Each outage would begin with the same share of what is left if the units of the last one were
-// forgotten.
+// If a server forgot the units of the last outage, each outage would begin with the same share of
+// the remaining units.
 TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitTogether) {
   for (const Outage& row : kOutages) {
     for (const bool charges_back : {false, true}) {
@@ -513,7 +514,7 @@ TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitTogether) {
   }
 }
 
-// The store is back for a moment, and does not know the units admitted during the outage.
+// The store is back for a moment. It does not know the units admitted during the outage.
 TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -558,7 +559,8 @@ TEST_F(OutageTest, OutageEndsAfterTheWindow_StoreIsNotCharged) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 100);
 }
 
-// Otherwise long outages would leave a bucket in debt for tokens that were added during the outage.
+// If all units were charged, a long outage would leave a bucket in debt, although tokens were added
+// during the outage.
 TEST_F(OutageTest, LongOutage_BucketsAreChargedOnlyForUnitsNotRefilled) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   for (const auto& it : fleet_) it->Peek();
@@ -576,7 +578,7 @@ TEST_F(OutageTest, LongOutage_BucketsAreChargedOnlyForUnitsNotRefilled) {
       << "each server rounds up, so at most three tokens are missing";
 }
 
-TEST_F(OutageTest, StoreStillAway_PendingChargesAreKept) {
+TEST_F(OutageTest, StoreStillDown_PendingChargesAreKept) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Lose();
   for (int i = 0; i < 60; ++i) server(0).Ask();
@@ -589,7 +591,7 @@ TEST_F(OutageTest, StoreStillAway_PendingChargesAreKept) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
 }
 
-// It may have run in the store: charged again, it would count twice.
+// The store may have run the check: if it were charged again, it would count twice.
 TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Stall(StoreFailure::kTimeout);
@@ -598,7 +600,7 @@ TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60u);
 }
 
-// As above, for the charge itself: it may have run, although its reply was lost.
+// As above, for the charge itself: the store may have run it, although its reply was lost.
 TEST_F(OutageTest, ChargeBackOfUnknownOutcome_IsNotSentAgain) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Lose();
@@ -620,12 +622,13 @@ TEST_F(OutageTest, StoreTakesACharge_TheOthersFollowTogether) {
   for (int user = 0; user < 50; ++user) server(0).Ask("user" + std::to_string(user));
   Recover();
   server(0).ChargeBack();
-  EXPECT_EQ(server(0).fallback.charges.size(), 49u) << "one asks whether the store is back";
+  EXPECT_EQ(server(0).fallback.charges.size(), 49u)
+      << "only one charge is sent, to see whether the store is back";
   server(0).ChargeBack();
   EXPECT_EQ(server(0).fallback.charges.size(), 0u);
 }
 
-// Otherwise, checks would stay local until the clock comes back to where it was.
+// Without this, checks would stay local until the clock reaches its old time again.
 TEST_F(OutageTest, ClockIsSetBackAfterAnOutage_StoreDecidesAtOnce) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
   Lose();
@@ -648,7 +651,7 @@ TEST(StoreClock, AnotherClock_OffsetIsLearned) {
   EXPECT_EQ(clock.Now(), Time(seconds(4'605)));
 }
 
-// Otherwise, a caller could overload a server to be admitted by its failure policy.
+// If the failure policy decided, a caller could overload a server to be admitted by it.
 TEST_F(OutageTest, Overload_AdmitsNothing) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   server(0).Peek();

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr std::string_view kBucket = "sluice:{shop/r/}:token_bucket:1s:warmup";
 constexpr Time kLost(hours(1000));
 
-// The units do not depend on how cold the bucket was when they were admitted.
+// The units count alike, however cold the bucket was when they were admitted.
 TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   struct Row {
     WarmingBucket limit;
@@ -58,7 +58,7 @@ TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   }
 }
 
-// A counter with its limit and share, in charges.
+// Pending charges, with the limit and the share of one counter.
 class Counter {
  public:
   explicit Counter(Limit limit, const Share& share = Share::Whole())
@@ -78,7 +78,7 @@ class Counter {
   const Share share_;
 };
 
-// The open window of the store, with any count.
+// The open window of the store, whatever its count is.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};
@@ -103,7 +103,7 @@ TEST(PendingCharges, UnitsOfABucket_AreRefilledAtThisServersShareOfTheRate) {
   }
 }
 
-// An override holds some requests to less of the same bucket, and comes first.
+// An override has a smaller limit on the same bucket. Its units come first.
 TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
   TokenBucket large{.rate = 1, .period = hours(1), .burst = 1000};
   TokenBucket small = large;
@@ -123,7 +123,7 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
   EXPECT_EQ(taken[0].limit, limit);
 }
 
-// Whether or not other units count.
+// This is true whether or not other units count.
 TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};
   const SlidingLog log{.limit = 100, .window = minutes(1)};
@@ -171,7 +171,7 @@ TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
   EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
 }
 
-// A server need not look for sums while there are none.
+// While there are no sums, a server need not look for them.
 TEST(PendingCharges, FirstSum_IsAnnounced) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   int announced = 0;
@@ -185,7 +185,7 @@ TEST(PendingCharges, FirstSum_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// So a charge that the store keeps refusing does not hold up the others.
+// So if the store keeps refusing a charge, it does not delay the others.
 TEST(PendingCharges, AlwaysPutBack_AreTakenInTurn) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));

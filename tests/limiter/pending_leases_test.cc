@@ -22,8 +22,8 @@ LeaseId IdOf(std::uint64_t number) {
   return id;
 }
 
-// During an outage no changes are taken, while callers quickly take and release leases that would
-// last long.
+// During an outage, no changes are taken. Meanwhile, callers quickly take and release leases that
+// would last long.
 TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   PendingLeases leases;
@@ -99,7 +99,7 @@ TEST(PendingLeases, CounterIsResetWhileOneIsReported_ItIsNotReportedAgain) {
   EXPECT_EQ(again[0].id, IdOf(2));
 }
 
-// A check of two limits took slots of both under one lease.
+// Under one lease, a check took slots of two limits.
 TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1),
@@ -127,7 +127,7 @@ TEST(PendingLeases, TooManyLeases_AreNotReportedUntilOthersEnd) {
   EXPECT_EQ(leases.Take(10, kNow + hours(1)).size(), 1u);
 }
 
-// A server need not look for changes while there are none.
+// While there are no changes, a server need not look for them.
 TEST(PendingLeases, FirstChange_IsAnnounced) {
   PendingLeases leases;
   int announced = 0;
@@ -141,7 +141,7 @@ TEST(PendingLeases, FirstChange_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// No one calls Take between two outages.
+// Between two outages, nobody calls Take.
 TEST(PendingLeases, ExpiredLeases_MakeRoom) {
   PendingLeases leases;
   for (std::size_t i = 0; i < PendingLeases::kMaxLeases; ++i) {

@@ -81,7 +81,7 @@ TEST(RecentStates, Full_EvictsEntriesThatCountNothingFirst) {
   SeenState exhausted = SeenAt(kNow, 0);
   exhausted.reset_at = kNow + std::chrono::days(1);
   states.Learn("exhausted", exhausted);
-  // A flood of keys whose windows are over at once.
+  // A flood of keys whose windows end at once.
   for (std::size_t i = 0; i < RecentStates::kMaxCounters; ++i) {
     SeenState seen = SeenAt(kNow + Duration(static_cast<std::int64_t>(i)));
     seen.reset_at = seen.at;

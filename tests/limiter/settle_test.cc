@@ -1,5 +1,5 @@
-// Leases of units: taken as an estimate, settled with what was used, with a healthy store and
-// while it fails.
+// Leases of units: an estimate is taken and then settled with what was used. This works with a
+// healthy store, and while the store fails.
 #include <gmock/gmock.h>
 
 #include "limiter/lease_name.h"
@@ -26,12 +26,12 @@ class SettleTest : public LimiterTest {
     request.amounts = {{"tokens", tokens}};
     return request;
   }
-  // The rule of most tests: requests, and tokens at two units each.
+  // The rule of most tests: it counts requests, and tokens at two units each.
   void SetTokenRule() {
     SetRules(
         {RuleOf("r", {Of({{"requests"}}, PerMinute(10)), Of({{"tokens", 2}}, PerMinute(1000))})});
   }
-  // The id of a lease just taken.
+  // Takes a lease. Returns its id.
   std::string Take(const CheckRequest& request) {
     const CheckAnswer answer = Ask(request);
     EXPECT_EQ(answer.decision, Decision::kAllowed);
@@ -104,7 +104,7 @@ TEST_F(SettleTest, FirstSettlementCounts_ReleaseSettlesAsTaken) {
   EXPECT_EQ(Left(1), 740);
 }
 
-// REFUND would give back 60 bursts.
+// REFUND would give 60 bursts back.
 TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   SetRules({RuleOf(
       "r", {Of({{"tokens"}}, TokenBucket{.rate = 1000, .period = seconds(1), .burst = 1000})})});
@@ -142,14 +142,14 @@ TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   const std::string id = Take(Leased(100));
   const std::string late = Take(Leased(100));
   clock_.Advance(seconds(60) + minutes(9));
-  EXPECT_EQ(Renew(late).error().code, ErrorCode::kNotFound) << "it has ended";
-  EXPECT_EQ(Outcome(late, {{"tokens", 0}}), LeaseOutcome::kSettled) << "but can be settled";
+  EXPECT_EQ(Renew(late).error().code, ErrorCode::kNotFound) << "the lease has ended";
+  EXPECT_EQ(Outcome(late, {{"tokens", 0}}), LeaseOutcome::kSettled) << "but it can be settled";
   clock_.Advance(minutes(2));
   EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kNotFound);
   EXPECT_EQ(Left(), 900);
 }
 
-// A reload, an override or a price between take and settlement.
+// Rules may change between take and settlement by a reload, an override or another price.
 TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
@@ -177,7 +177,7 @@ TEST_F(SettleTest, ForbiddenTtlAndMode_AreRefused) {
   EXPECT_NE(Take(Leased(1, seconds(30))), "");
   CheckRequest nothing = Leased(0, seconds(30));
   nothing.cost = 0;
-  EXPECT_FALSE(Ask(nothing).lease) << "it takes nothing";
+  EXPECT_FALSE(Ask(nothing).lease) << "a check that takes nothing gets no lease";
 }
 
 TEST_F(SettleTest, HostileSettlements_ChangeNothing) {
@@ -261,7 +261,7 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "once";
 }
 
-// The settlement that was queued then finds the lease settled.
+// The settlement that was queued finds that the lease is already settled.
 TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
   struct Late final : StoreCheck {
     void OnDecided() override {}
@@ -334,7 +334,8 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
-// Its record is in the store before it is settled there: what it holds includes the units on top.
+// The record is in the store before this server settles there. The record includes the units that
+// were charged on top.
 TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -353,7 +354,7 @@ TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   ASSERT_EQ(Left(1), 800);
   EXPECT_EQ(settle(limiter_, id, 0, 110), LeaseOutcome::kQueued);
   fallback_.Reconcile();
-  EXPECT_EQ(Left(1), 780) << "what it used on top is charged";
+  EXPECT_EQ(Left(1), 780) << "the units used on top are charged";
   fallback_.Reconcile();
   EXPECT_EQ(settle(another, id, 1, 100), LeaseOutcome::kSettled);
   TellStore();
@@ -361,7 +362,8 @@ TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   EXPECT_EQ(Left(1), 800);
 }
 
-// As a node of a cluster. If it has run the take, that is settled with 0.
+// The failing counter is on another node of a cluster. If that node has run the take, the take is
+// settled with 0.
 TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
   SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}),
             RuleOf("failing", {Of({{"tokens"}}, PerMinute(1000))})});
@@ -380,7 +382,8 @@ TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
   EXPECT_EQ(Outcome(id), LeaseOutcome::kAlreadySettled);
 }
 
-// The store knows of the lease, but its answer was lost. This server must not settle it alone.
+// The store knows of the lease, but its answer was lost. So this server must not settle the lease
+// alone.
 TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
   SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});
   FragileStore local(clock_);
@@ -401,7 +404,7 @@ TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
             LeaseOutcome::kAlreadySettled);
 }
 
-// It is not repeated, and may not have run: then there is nothing to give back.
+// The charge is not repeated. It may not have run, so nothing can be given back.
 TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;

@@ -1,5 +1,5 @@
-// The keys most denied and most used: which checks count, and that the sketches are right about the
-// highest and bounded.
+// The keys most denied and most used: which checks count. Also that the sketches are right about
+// the highest counts, and that they are bounded.
 #include "limiter/top_keys.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_F(TopKeysTest, ShadowRule_CountsNoDenial) {
   EXPECT_TRUE(limiter_.top_keys().Read(10).denied.empty());
 }
 
-// The deny cache keeps only the answers of the limits that it knows to be full.
+// The deny cache keeps only the answers of limits that it knows to be full.
 TEST_F(TopKeysTest, DenyCache_CountsTheKeyThatDenies) {
   Limiter limiter({.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
                   {.deny_cache = true});
@@ -184,7 +184,7 @@ TEST(KeySketchTest, NoRoomForAKey_ReplacesTheLeastFrequentAndTakesItsCount) {
   EXPECT_EQ(sketch.most_missed(), 2U);
 }
 
-// A key that enters late begins with the count that it has missed, on average.
+// A key that enters late begins with the count that it has missed on average.
 TEST(KeySketchTest, KeysOfAFlood_AreCountedRightOnAverage) {
   constexpr int kKeys = 3'000, kTimes = 1'000;
   KeySketch sketch(1);

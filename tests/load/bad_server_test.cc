@@ -25,7 +25,7 @@ using std::chrono::seconds;
 using test::Http2Frame;
 
 const std::string kSettings = Http2Frame{.type = Http2Frame::kSettings}.Bytes();
-// INITIAL_WINDOW_SIZE (4) of streams and the connection's window, both of about a GiB.
+// INITIAL_WINDOW_SIZE (4) of streams, and the window of the connection. Both are about 1 GiB.
 const std::string kWideOpen =
     Http2Frame{.type = Http2Frame::kSettings,
                .payload = test::BigEndian(4, 2) + test::BigEndian(0x3f000000, 4)}
@@ -34,8 +34,8 @@ const std::string kWideOpen =
         .Bytes();
 const std::string kDomain = "counted";
 
-// Accepts one connection, sends `greeting`, and after the first request `answer`. Then closes the
-// connection if `closes` is set, or continues to receive.
+// Accepts one connection. Sends `greeting`, and after the first request `answer`. Then closes the
+// connection if `closes` is set, otherwise continues to receive.
 class ScriptedServer {
  public:
   struct Script {
@@ -62,9 +62,9 @@ class ScriptedServer {
 
   const Address& address() const { return address_; }
 
-  // The number of received messages; on any thread.
+  // The number of received messages. May be called on any thread.
   int requests() const { return requests_; }
-  // The maximum number of pieces in which they arrived.
+  // The maximum number of pieces in which the messages arrived.
   int reads() const { return reads_; }
 
  private:
@@ -88,8 +88,8 @@ class ScriptedServer {
     close(connection);
   }
 
-  // Moves the content of DATA frames to `body`: the next frame may continue in the middle of a
-  // word. Leaves bytes that may be the beginning of another frame.
+  // Moves the content of DATA frames to `body`, since a word may continue in the next frame. Leaves
+  // bytes that may be the beginning of another frame.
   void TakeBody(std::string& heard, std::string& body) {
     constexpr std::string_view kPreface = test::kHttp2Preface;
     if (!greeted_ && heard.size() < kPreface.size()) return;
@@ -221,8 +221,8 @@ TEST(BadServer, NotGrpc_ReportsTheHttpStatus) {
             "HTTP status 404 without a grpc-status");
 }
 
-// Whether all `in_flight` messages arrive at once, although the server sends nothing that would
-// wake the generator. Each has at least `size` bytes.
+// Whether all `in_flight` messages arrive, although the server sends nothing that would wake the
+// generator. Each has at least `size` bytes.
 bool AllComeAtOnce(Rpc rpc, std::uint32_t in_flight, std::size_t size) {
   ScriptedServer server({.greeting = kWideOpen, .closes = false});
   Plan plan = PlanFor(server.address());

@@ -1,4 +1,4 @@
-// The scan of answers, against the generated classes.
+// The scan of answers, compared with the generated classes.
 #include "load/check_result.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ v1::CheckLimitResponse RandomResponse(Random& random) {
   for (std::size_t n = Below(random, 3); n > 0; --n) {
     v1::LimitStatus& limit = *response.add_limits();
     limit.set_rule("per-user");
-    limit.set_source(static_cast<v1::Source>(Below(random, 6)));  // not that of the decision
+    limit.set_source(static_cast<v1::Source>(Below(random, 6)));  // often not the decision's source
     limit.set_remaining(random());
     limit.mutable_reset_after()->set_seconds(3);
   }
@@ -42,7 +42,7 @@ v1::CheckLimitsResponse RandomResults(Random& random) {
       *result.mutable_response() = RandomResponse(random);
     } else {
       result.mutable_error()->set_code(static_cast<int>(Below(random, 20)) - 2);
-      result.mutable_error()->set_message("the store is away");
+      result.mutable_error()->set_message("the store is down");
       result.mutable_error()->set_request_id("1000042");
     }
   }
@@ -85,7 +85,7 @@ std::string Damage(std::string bytes, const std::string& more, Random& random) {
       bytes += "\x7b\x08\x01\x7c";  // an unknown group
       break;
     case 4:
-      bytes += more;  // fields twice, the later ones count
+      bytes += more;  // fields occur twice; the later ones count
       break;
     default:
       break;
@@ -176,7 +176,7 @@ TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
       const std::string cut = bytes.substr(0, size);
       EXPECT_EQ(ReadResults(cut, results), v1::CheckLimitsResponse().ParseFromString(cut));
     }
-    // The same damage within a result of the correct size.
+    // The same damage, but within a result whose size is correct.
     const std::string response = RandomResponse(random).SerializeAsString();
     for (std::size_t size = 0; size <= std::min<std::size_t>(response.size(), 120); ++size) {
       const std::string cut = response.substr(0, size);
@@ -187,7 +187,7 @@ TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
   }
 }
 
-// In one CheckLimitResult `first`, then `second`.
+// Puts `first` and then `second` into one CheckLimitResult.
 void ExpectMerged(const v1::CheckLimitResult& first, const v1::CheckLimitResult& second) {
   const std::string both = first.SerializeAsString() + second.SerializeAsString();
   v1::CheckLimitResult expected;
@@ -208,7 +208,7 @@ TEST(ReadResults, ResponseAndErrorInOne_TheLastCountsAndEqualsMerge) {
   from_store.mutable_response()->set_source(v1::SOURCE_STORE);
   v1::CheckLimitResult error;
   error.mutable_error()->set_code(14);
-  error.mutable_error()->set_message("the store is away");
+  error.mutable_error()->set_message("the store is down");
   ExpectMerged(allowed, from_store);
   ExpectMerged(allowed, error);
   ExpectMerged(error, from_store);

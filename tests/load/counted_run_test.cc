@@ -26,7 +26,7 @@ Plan PlanFor(const FakeLimiter& server, std::uint64_t messages, std::uint32_t ca
           .timeout = seconds(20)};
 }
 
-// Answers that the caller may start after `wait`.
+// Answers that the caller may start after `wait` has passed.
 FakeLimiter::Answers AllowAfter(Duration wait) {
   return {.check = [wait](const auto&, v1::CheckLimitResponse& response) {
     response.set_decision(v1::DECISION_ALLOWED);

@@ -78,7 +78,7 @@ TEST(Generator, Unary_EveryAnswerIsCountedByItsOutcome) {
   std::atomic<std::uint64_t> calls = 0;
   FakeLimiter server({.check = [&](const auto& request, v1::CheckLimitResponse& response) {
     const auto call = calls++;
-    if (call % 4 == 0) return grpc::Status(grpc::UNAVAILABLE, "the store is \u00fcber all away");
+    if (call % 4 == 0) return grpc::Status(grpc::UNAVAILABLE, "the store in Z\u00fcrich is down");
     Decide(request, response, call % 4 == 1 ? v1::DECISION_DENIED : v1::DECISION_ALLOWED);
     if (call % 4 == 1) response.set_source(v1::SOURCE_DENY_CACHE);
     return grpc::Status::OK;
@@ -91,7 +91,7 @@ TEST(Generator, Unary_EveryAnswerIsCountedByItsOutcome) {
   EXPECT_EQ(stats.sources[v1::SOURCE_DENY_CACHE], stats.denied);
   EXPECT_EQ(stats.sources[v1::SOURCE_STORE], stats.allowed);
   EXPECT_EQ(stats.errors.at(GrpcStatus::kUnavailable).count, stats.failed);
-  EXPECT_EQ(stats.errors.at(GrpcStatus::kUnavailable).first, "the store is \u00fcber all away");
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kUnavailable).first, "the store in Z\u00fcrich is down");
   EXPECT_EQ(stats.latencies.count(), stats.answered());
   EXPECT_EQ(stats.messages, calls);
   EXPECT_GE(stats.elapsed, milliseconds(1));
@@ -126,7 +126,7 @@ TEST(Generator, ClosedLoop_KeepsTheGivenNumberInFlight) {
   plan.duration = seconds(20);
   const auto generator = Begin(plan);
   EXPECT_TRUE(gate.WaitForArrivals(7));
-  EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(50)));  // time for an eighth
+  EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(50)));  // time for an eighth message
   EXPECT_EQ(gate.arrived(), 7);
   gate.Open();
   EXPECT_TRUE(gate.WaitForArrivals(100));
@@ -181,7 +181,8 @@ TEST(Generator, BatchWithTooFewResults_FailsAsAWhole) {
   EXPECT_EQ(stats.errors.at(GrpcStatus::kInternal).first, "1 results for 10 checks");
 }
 
-// Answers checks of several frames together, in reverse order, one frame for every three of them.
+// Answers the checks of several frames together and in reverse order. Sends one frame for every
+// three checks.
 grpc::Status AnswerBackwards(FakeLimiter::Stream& stream, std::size_t gather) {
   std::vector<v1::CheckLimitRequest> waiting;
   v1::CheckLimitsRequest frame;
@@ -207,7 +208,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
   plan.checks = 5;
-  plan.rate = 5000;  // 50 messages for each of two streams: none waits forever
+  plan.rate = 5000;  // 50 messages for each of two streams, so that no message waits forever
   plan.in_flight = kMaxInFlight;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.failed, 0u);
@@ -269,7 +270,7 @@ TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
   plan.rpc = Rpc::kStream;
   plan.checks = 16;
   plan.duration = seconds(20);
-  const LoadStats stats = StatsOf(plan);  // does not last 20 s
+  const LoadStats stats = StatsOf(plan);  // the run does not last 20 s
   EXPECT_EQ(stats.failed, 4u * 16);
   EXPECT_EQ(stats.errors.at(3).first, "checks: too many");
   EXPECT_EQ(stats.lost, "INVALID_ARGUMENT: checks: too many");
@@ -291,9 +292,9 @@ TEST(Generator, OpenLoop_KeepsItsRate) {
   plan.warm_up = milliseconds(50);
   plan.duration = milliseconds(201);
   const LoadStats stats = StatsOf(plan);
-  EXPECT_EQ(stats.messages, 81u);  // odd: the threads' shares differ
+  EXPECT_EQ(stats.messages, 81u);  // an odd number: the threads' shares differ
   EXPECT_EQ(stats.allowed, 405u);
-  EXPECT_GE(stats.elapsed, milliseconds(195));  // when the last was due
+  EXPECT_GE(stats.elapsed, milliseconds(195));  // the time at which the last message was due
 }
 
 TEST(Generator, OpenLoopWithFewMessages_KeepsItsRate) {
@@ -337,7 +338,7 @@ TEST(Generator, ServerStalls_LatencyCountsFromIntendedStart) {
 }
 
 TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
-  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot be sent before that
+  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot be sent before the gate opens
   EXPECT_EQ(stats.allowed, 100u);
   EXPECT_EQ(stats.messages, 100u);
   EXPECT_GE(stats.latencies.Quantile(0.01), milliseconds(50));
@@ -358,7 +359,7 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
   plan.timeout = milliseconds(200);
   const LoadStats stats = StatsOf(plan);
   gate.Open();
-  EXPECT_EQ(stats.failed, 100u);  // sent or not
+  EXPECT_EQ(stats.failed, 100u);  // whether they were sent or not
   EXPECT_EQ(stats.errors.at(GrpcStatus::kDeadlineExceeded).count, 100u);
   EXPECT_EQ(stats.lost, "");
 }

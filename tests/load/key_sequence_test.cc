@@ -20,7 +20,7 @@ std::vector<int> Count(KeySequence sequence, std::uint32_t keys) {
   return counts;
 }
 
-// By the definition: the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
+// By the definition, the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
 std::vector<double> Expected(std::uint32_t keys, double exponent) {
   std::vector<double> expected(keys);
   for (std::uint32_t i = 0; i < keys; ++i) expected[i] = std::pow(i + 1, -exponent);
@@ -63,7 +63,8 @@ TEST_P(KeySequenceLaw, FrequenciesMatchTheDefinition) {
   const auto [keys, exponent] = GetParam();
   const auto counts = Count(KeySequence(keys, exponent, 7), keys);
   const auto expected = Expected(keys, exponent);
-  // With k cells, the standard deviation is sqrt(2 / k). Allows five of them; the seed is fixed.
+  // With k cells, the standard deviation is sqrt(2 / k). Five of them are allowed, since the seed
+  // is fixed.
   const int cells = static_cast<int>(
       std::count_if(expected.begin(), expected.end(), [](double count) { return count >= 10; }));
   EXPECT_NEAR(ChiSquare(counts, expected), 1, 5 * std::sqrt(2.0 / std::max(1, cells - 1)));

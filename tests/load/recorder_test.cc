@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 constexpr SteadyTime kMeasureFrom{std::chrono::hours(1)};
 constexpr CheckResult kAllow{.decision = kAllowed, .source = 1};
 constexpr CheckResult kDeny{.decision = kDenied, .source = 2};
-constexpr CheckResult kError{.is_error = true, .code = GrpcStatus::kUnavailable, .message = "away"};
+constexpr CheckResult kError{.is_error = true, .code = GrpcStatus::kUnavailable, .message = "down"};
 
 TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
   Recorder recorder;
@@ -96,18 +96,18 @@ TEST(LoadStats, Merge_SumsAndExtremes) {
   other.late = 2;
   other.latest = milliseconds(4);
   other.lost = "gone";
-  other.Fail({GrpcStatus::kUnavailable, "away"}, 4);
+  other.Fail({GrpcStatus::kUnavailable, "down"}, 4);
   sum.Merge(other);
   sum.Merge(other);
   EXPECT_EQ(sum.checks(), 1u + 2 * (3 + 4));
   EXPECT_EQ(sum.errors.at(GrpcStatus::kUnavailable).count, 8u);
-  EXPECT_EQ(sum.errors.at(GrpcStatus::kUnavailable).first, "away");
+  EXPECT_EQ(sum.errors.at(GrpcStatus::kUnavailable).first, "down");
   EXPECT_EQ(sum.sources[1], 6u);
   EXPECT_EQ(sum.messages, 14u);
   EXPECT_EQ(sum.late, 4u);
   EXPECT_EQ(sum.latest, milliseconds(4));
   EXPECT_EQ(sum.lost, "gone");
-  EXPECT_DOUBLE_EQ(sum.checks_per_second(), 7);  // of those answered
+  EXPECT_DOUBLE_EQ(sum.checks_per_second(), 7);  // of the checks that were answered
   EXPECT_DOUBLE_EQ(sum.cpu_us_per_check(), 16'000.0 / 15);
 }
 

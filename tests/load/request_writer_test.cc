@@ -25,7 +25,7 @@ Plan PlanOf(Rpc rpc, std::uint32_t checks) {
           .keys = 50};
 }
 
-// The single message in `framed`; its size is checked.
+// The only message in `framed`. Checks its size.
 template <typename Message>
 Message Unframed(const std::string& framed) {
   EXPECT_EQ(framed.at(0), '\0');
@@ -37,7 +37,7 @@ Message Unframed(const std::string& framed) {
   return message;
 }
 
-// `request` is Request() and a key, which is returned.
+// Checks that `request` is Request() with a key. Returns the key.
 int KeyOf(v1::CheckLimitRequest request, const std::string& request_id = "") {
   EXPECT_EQ(request.domain(), "shop");
   EXPECT_EQ(request.request_id(), request_id);

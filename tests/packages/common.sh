@@ -26,13 +26,13 @@ clean_up() {
   [[ -z $root ]] || rm -rf --one-file-system "$root"
 }
 
-# Sets $place to a new directory.
+# make_place: sets $place to a new directory.
 make_place() {
   place=$(mktemp -d)
   chmod 755 "$place"
 }
 
-# Makes a clean Debian 12 in $debian, once.
+# make_debian: makes a clean Debian 12 in $debian, once.
 make_debian() {
   [[ -e $debian.complete ]] && return
   rm -rf --one-file-system "$debian"
@@ -44,7 +44,7 @@ make_debian() {
 }
 
 # make_root NAME: sets $root to a copy of the clean Debian, with devices, host names and the
-# authorities that this machine trusts (such as that of a proxy).
+# certificate authorities that this machine trusts (for example, that of a proxy).
 make_root() {
   make_debian
   root=$packages/$1
@@ -58,7 +58,7 @@ make_root() {
   mounts=("$root/proc" "$root/dev")
 }
 
-# inside [NAME=VALUE...] COMMAND...: runs it as root in $root.
+# inside [NAME=VALUE...] COMMAND...: runs the command as root in $root.
 inside() {
   local proxies
   mapfile -t proxies < <(env | grep -iE '^(https?|no)_proxy=')
@@ -66,7 +66,7 @@ inside() {
     "NODE_EXTRA_CA_CERTS=$authorities" "${proxies[@]}" "$@"
 }
 
-# logged NAME COMMAND...: writes its output to a file, and shows it if the command fails.
+# logged NAME COMMAND...: writes the command's output to a file, and shows it if the command fails.
 logged() {
   local log=$packages/$1.log
   shift
@@ -76,7 +76,7 @@ logged() {
   }
 }
 
-# wait_for SECONDS COMMAND...: repeats it until it succeeds.
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds.
 wait_for() {
   local end=$((SECONDS + $1))
   shift
@@ -86,7 +86,7 @@ wait_for() {
   done
 }
 
-# free_ports COUNT: prints that many free ports.
+# free_ports COUNT: prints COUNT free ports.
 free_ports() {
   /usr/bin/python3 - "$1" <<'PYTHON'
 import socket, sys
@@ -111,7 +111,7 @@ expect() {
   echo "ok: $1: $3"
 }
 
-# Sets $bin to the folder of sluiced and sluice.
+# find_programs: sets $bin to the folder of sluiced and sluice.
 find_programs() {
   local built
   for built in build/package build/release; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests docker/compose.yaml without a container engine: mounted files exist and are valid, and its
+# Tests docker/compose.yaml without a container engine: mounted files exist and are valid, and the
 # servers and nginx, run as processes, limit a site together.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -54,7 +54,7 @@ processes+=($!)
 answers() { curl -sS -o "$place/body" "http://127.0.0.1:$site/"; }
 wait_for 20 answers || fail "nginx does not answer"
 
-# The limit is 20 at once and 10 a second: of 200 requests within a moment, at least 20 are served,
+# The limit is 20 at once and 10 a second. Of 200 requests within a moment, at least 20 are served,
 # and some are denied.
 for _ in {1..200}; do echo "url=http://127.0.0.1:$site/boot/pay"; done |
   curl -s -Z --no-progress-meter -K - -o /dev/null -w '%{http_code}\n' | sort | uniq -c >"$place/codes"
@@ -65,12 +65,12 @@ denied=$(awk '$2 == 429 { print $1 }' "$place/codes")
 echo "ok: of 200 requests at once $allowed are served, $denied denied"
 for number in 1 2 3; do
   curl -fsS "http://127.0.0.1:${http[number - 1]}/metrics" | grep '^sluice_checks_total{.*pay-per-user' |
-    grep -qv ' 0$' || fail "sluiced-$number was never asked"
+    grep -qv ' 0$' || fail "sluiced-$number got no check"
 done
-echo "ok: every server was asked"
+echo "ok: every server got checks"
 
-# nginx notices that servers are gone. When they are back, it must use them again soon: in a rolling
-# restart, it could otherwise leave out all of them.
+# nginx notices that servers have gone. When they are back, it must use them again soon: otherwise,
+# in a rolling restart, it could leave out all of them.
 served() {
   [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$site/boot/pay") =~ ^(200|429)$ ]]
 }

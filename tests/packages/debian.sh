@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the Debian package (PACKAGE, or one built here) in a clean Debian: it installs, the
 # service's command runs as the service's user, an upgrade keeps edited rules, and a purge leaves
-# nothing.
+# nothing behind.
 #   tests/packages/debian.sh [PACKAGE]
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,14 +15,14 @@ if [[ -z $old ]]; then
   old=$(echo build/package/sluice_*.deb)
 fi
 
-# The same package as a later version, with other example rules.
+# make_later: makes a later version of the same package, with other example rules.
 make_later() {
   dpkg-deb --raw-extract "$old" "$root/tmp/later"
   sed -i 's/^Version: .*/&+later/' "$root/tmp/later/DEBIAN/control"
   echo "# later" >>"$root/tmp/later/etc/sluice/rules/shop.yaml"
   dpkg-deb --build --root-owner-group "$root/tmp/later" "$root/tmp/later.deb" >/dev/null
 }
-# Like unattended upgrades, which keep the files that the administrator has edited.
+# install_package: like unattended upgrades, keeps the files that the administrator has edited.
 install_package() {
   inside apt-get -q install -y --no-install-recommends -o Dpkg::Options::=--force-confdef \
     -o Dpkg::Options::=--force-confold "$1"
@@ -30,7 +30,7 @@ install_package() {
 
 make_root debian
 logged update inside apt-get -q update
-# Every Debian that boots has these.
+# Every Debian that boots has these packages.
 logged systemd inside apt-get -q install -y --no-install-recommends systemd procps
 cp "$old" "$root/tmp/sluice.deb"
 logged install install_package /tmp/sluice.deb
@@ -96,8 +96,8 @@ expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server
 expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-# explains ADDRESS SOCKET: the tool names the socket of the server at ADDRESS to root, who can use
-# it.
+# explains ADDRESS SOCKET: for root, the tool names the socket of the server at ADDRESS. Root can
+# use it.
 explains() {
   local said command=(sluice explain shop endpoint=/boot/pay user=1)
   said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"

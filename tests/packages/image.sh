@@ -18,7 +18,8 @@ if [[ -n ${1:-} ]]; then
   image=$(buildah pull --quiet "docker-archive:$packages/image.tar")
   rm "$packages/image.tar"
 else
-  # Without layers: storing the compiler's layer takes longer than installing it again.
+  # The image has no layers: storing the compiler's layer would take longer than installing it
+  # again.
   ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
   mkdir -p "$ccache"
   buildah build --isolation chroot --network host --pull=never --format docker --layers=false \
@@ -52,7 +53,7 @@ environment+=("SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http"
 mapfile -t entrypoint < <(config 'Entrypoint[]')
 mapfile -t health < <(config 'Healthcheck.Test[1:][]')
 
-# in_container COMMAND...: runs it like a container engine with a read-only root.
+# in_container COMMAND...: runs the command like a container engine with a read-only root.
 in_container() {
   # shellcheck disable=SC2016
   exec unshare --mount bash -euc '
@@ -67,7 +68,7 @@ in_container() {
     in_container "$files" "$user" "${environment[@]}" "$@"
 }
 
-# A folder that the user owns.
+# This folder belongs to the user, so only the file system can forbid writing.
 (in_container /usr/bin/touch /run/sluice/here) 2>/dev/null && fail "the file system can be written"
 (in_container "${entrypoint[@]}") &
 server=$!

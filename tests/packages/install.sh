@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `cmake --install` with prefixes of each kind: the unit names programs and settings that exist, the
-# service's command serves with them, and man reads the manuals. The real prefixes are used: overlays,
-# which end with this script, hide what is installed from the machine.
+# Tests `cmake --install` with prefixes of each kind: the unit names programs and settings that
+# exist, the service's command serves with them, and man reads the manuals. The real prefixes are
+# used. Overlays hide what is installed from the machine; they end with this script.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -18,7 +18,8 @@ scripts/setup.sh build
 for folder in /etc /opt /usr /root /home; do hide "$folder"; done
 version=$(scripts/version.py)
 
-# serves UNIT: checks that its command starts with the installed settings and rules, and decides.
+# serves UNIT: checks that the unit's command starts with the installed settings and rules, and
+# decides.
 serves() {
   local command grpc http
   read -ra command <<<"$(sed -n 's/^ExecStart=//p' "$1")"

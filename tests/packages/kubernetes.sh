@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the Kubernetes objects: they are valid by the API's schema and complete in their
-# kustomizations. The containers of the sidecar example and of the fleet with TLS, run as processes
-# with their users, serve only permitted callers.
+# Tests the Kubernetes objects. They are valid by the API's schema and complete in their
+# kustomizations. The containers of the sidecar example and of the fleet with TLS run as processes
+# with their users. They serve only permitted callers.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -10,7 +10,7 @@ node=$packages/kubernetes
 mkdir -p "$node"
 cp tests/packages/kubernetes/* "$node"
 npm install --silent --no-audit --no-fund --prefix "$node"
-# Its kustomize renders what `kubectl apply -k` applies.
+# The kustomize in kubectl renders what `kubectl apply -k` applies.
 command -v kubectl >/dev/null || fail "kubectl is missing"
 files=()
 for folder in rules central secure sidecar; do
@@ -42,7 +42,7 @@ pod() {
   # Like an emptyDir of a pod with fsGroup.
   install -d -g "$(cat "$place/$1/group")" -m 2777 "$place/$1/run"
 }
-# serve NAME: starts its server and waits until it is healthy.
+# serve NAME: starts the pod's server and waits until it is healthy.
 serve() {
   bash "$place/$1/sluiced" 2>"$place/log" &
   sluiced=$!
@@ -68,7 +68,7 @@ wait_for 20 counted || fail "the application's checks do not arrive"
 echo "ok: the application's checks are counted"
 kill -TERM "$shop"
 wait "$shop" || true
-# check WHAT STATUS COMMAND...: expects this exit status of the tool: 0 allowed, 1 denied, 2
+# check WHAT STATUS COMMAND...: expects this exit status of the tool. 0: allowed, 1: denied, 2:
 # refused.
 check() {
   "${@:3}" >/dev/null 2>&1 && status=0 || status=$?

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # Runs the README's two commands in a clean Debian, on the files of a checkout without its history:
 # scripts/run.sh, then scripts/test.sh with a few of its tests. SLUICE_TEST_TARGETS=all runs all
-# tests, as a new user does (an hour on a slow machine).
+# tests, as a new user does (this takes an hour on a slow machine).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 make_root readme
 mkdir "$root/src"
 git ls-files -z | tar --create --null --files-from=- | tar --extract -C "$root/src"
-# A compiler cache, so that a second run is quick. It may be from any checkout. Its keys contain
-# LANG.
+# A compiler cache makes a second run quick. It may come from any checkout. Its keys contain LANG.
 mkdir -p "$root/root/.cache/ccache" "${CCACHE_DIR:=$HOME/.cache/ccache}"
 mount --bind "$CCACHE_DIR" "$root/root/.cache/ccache"
 mounts+=("$root/root/.cache/ccache")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the files that scripts/release.sh builds from the last commit: the sums are correct; the
-# package decides in a clean Debian within a minute, without a compiler; package and image pass
-# their own tests.
+# Tests the files that scripts/release.sh builds from the last commit. The sums are correct. Within
+# a minute, the package is installed in a clean Debian without a compiler, and decides. Package and
+# image pass their own tests.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

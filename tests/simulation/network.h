@@ -44,7 +44,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void Join(Wire* wire) { wire_ = wire; }
   void Join(Remote* remote) { remote_ = remote; }
 
-  // From one end to the other.
+  // Sends bytes from one end to the other.
   void ToRemote(std::string_view bytes);
   void ToWire(std::string_view bytes);
 

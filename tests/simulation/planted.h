@@ -19,7 +19,7 @@ enum class Planted {
   kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
   kBoundsKept,        // a limit that follows the load keeps its bounds when the rules change
   kExpiryUnlearned,   // a limit that follows the load does not learn from slots that expire
-  // Of prefetched units:
+  // Faults of prefetched units:
   kPocketsRefilled,      // a bucket refills while servers hold units
   kPocketsUnseen,        // the same, but only by checks of rules without prefetch
   kLateReturnsTaken,     // a return whose grant has ended is taken for the return of another grant

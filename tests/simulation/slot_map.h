@@ -41,7 +41,7 @@ class SlotMap {
   bool MayRead(const Address& server, std::string_view key, bool asking,
                const Script::Counters& held) const;
 
-  // In the format of CLUSTER SLOTS.
+  // The slot map in the format of CLUSTER SLOTS.
   std::string Describe() const;
 
  private:

@@ -1,4 +1,4 @@
-// In-order checks are decided in order, also while slots move.
+// In-order checks are decided in order, even while slots move.
 #include "tests/simulation/thread_store_test.h"
 
 #include <random>

@@ -34,7 +34,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 
 namespace sluice {
 
-// Instead of base/random.cc's.
+// Replaces the function in base/random.cc.
 std::array<std::uint8_t, 16> RandomBytes() {
   std::array<std::uint8_t, 16> bytes;
   std::generate(bytes.begin(), bytes.end(),

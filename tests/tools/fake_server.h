@@ -21,7 +21,8 @@ class FakeServer final : public v1::RateLimiter::Service {
   using Answer = std::function<grpc::Status(const v1::CheckLimitRequest& request,
                                             v1::CheckLimitResponse& response)>;
 
-  // The same for leases. If unset, every renewal finds no lease and every release succeeds.
+  // The same for leases. If a function is not set, every renewal finds no lease, and every release
+  // succeeds.
   struct Leases {
     std::function<grpc::Status(const v1::RenewLeaseRequest& request,
                                v1::RenewLeaseResponse& response)>

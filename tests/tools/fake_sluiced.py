@@ -33,7 +33,7 @@ def allowed(**fields):
 
 
 class Failure(Exception):
-    """Raised by a test's answer: the RPC fails with `code`."""
+    """If a test's answer raises it, the RPC fails with `code`."""
 
     def __init__(self, code, message="because"):
         super().__init__(message)
@@ -96,7 +96,7 @@ class FakeServer:
                 lambda: sum(name == method for name, *_ in self.calls) >= count, PATIENCE
             )
         if not came:
-            raise AssertionError(f"waited in vain for {count} x {method}: {self.calls}")
+            raise AssertionError(f"timed out while waiting for {count} x {method}: {self.calls}")
 
 
 def in_turn(*answers):

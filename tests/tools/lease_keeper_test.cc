@@ -1,4 +1,5 @@
-// A lease is renewed in time, changes of its state are reported once, and it is released.
+// A lease is renewed in time, changes of its state are reported once, and in the end it is
+// released.
 #include "tools/lease_keeper.h"
 
 #include <vector>
@@ -28,7 +29,7 @@ v1::Lease MakeLease(Duration ttl) {
   return lease;
 }
 
-// A server that answers renewals with a list of results, then repeats the last one.
+// A server that answers renewals with a list of results and then repeats the last result.
 class LeaseServer {
  public:
   explicit LeaseServer(std::vector<grpc::StatusCode> fates)
@@ -46,7 +47,7 @@ class LeaseServer {
 
   const Address& address() const { return server_.address(); }
 
-  // From now on renewals are answered only after a release.
+  // From now on, renewals are answered only after a release.
   void HoldRenewals() {
     MutexLock lock(mutex_);
     held_ = true;

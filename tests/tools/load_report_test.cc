@@ -17,7 +17,7 @@ load::LoadStats Sample() {
   load::LoadStats stats;
   stats.allowed = 60;
   stats.denied = 38;
-  stats.Fail({GrpcStatus::kUnavailable, "the \"store\" is away"}, 2);
+  stats.Fail({GrpcStatus::kUnavailable, "the \"store\" is down"}, 2);
   stats.sources = {0, 90, 8, 0, 0, 0};
   for (int us = 1; us <= 98; ++us) stats.latencies.Add(Duration(us));
   stats.elapsed = std::chrono::milliseconds(500);
@@ -32,7 +32,7 @@ TEST(LoadReportText, Summary) {
             "allowed  60\n"
             "denied   38\n"
             "errors   2\n"
-            "         2 UNAVAILABLE, the first: the \"store\" is away\n"
+            "         2 UNAVAILABLE, the first: the \"store\" is down\n"
             "sources  STORE 90  DENY_CACHE 8\n"
             "latency  p50 49 us  p90 89 us  p99 98 us  p99.9 98 us  max 98 us\n"
             "client   4.2 us of CPU a check, its thread 0 % busy\n");
@@ -54,7 +54,7 @@ TEST(LoadReportText, JsonOfAClosedLoop) {
       R"({"rpc":"unary","checks_per_message":1,"keys":100000,"distribution":"uniform",)"
       R"("loop":"closed","in_flight":400,"target_rate":0.0,"connections":8,)"
       R"("seconds":0.5,"checks":100,"allowed":60,"denied":38,"failed":2,)"
-      R"("errors":{"UNAVAILABLE":{"count":2,"first":"the \"store\" is away"}},"sources":{"STORE":90,"DENY_CACHE":8},)"
+      R"("errors":{"UNAVAILABLE":{"count":2,"first":"the \"store\" is down"}},"sources":{"STORE":90,"DENY_CACHE":8},)"
       R"("checks_per_second":196.0,)"
       R"("latency_us":{"p50":49,"p90":89,"p99":98,"p99.9":98,"max":98},)"
       R"("wait_us":{"count":0,"total":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"max":0},)"

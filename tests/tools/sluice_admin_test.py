@@ -1,5 +1,5 @@
 """The admin commands of the real `sluice` against a running `sluiced`: explain, rules, reset,
-reload; validate, which needs no server; permissions; and the log.
+reload. Also validate, which needs no server; permissions; and the log.
 
 Usage: sluice_admin_test.py SLUICE SLUICED SOURCE_DIR
 """
@@ -45,7 +45,7 @@ def wait_for(condition, what):
     deadline = time.monotonic() + 20
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain for {what}")
+            raise AssertionError(f"timed out while waiting for {what}")
         time.sleep(0.01)
 
 
@@ -189,7 +189,7 @@ class LookingInsideTest(unittest.TestCase):
 
 
 class RedisTest(unittest.TestCase):
-    """Counters of every kind are in Redis; a reset there applies to the whole fleet."""
+    """The counters are in Redis, so a reset applies to the whole fleet."""
 
     def test_reset_applies_to_other_servers(self):
         folder = tempfile.TemporaryDirectory()
@@ -269,12 +269,12 @@ class AccessTest(unittest.TestCase):
             other = sluice("rules", "--addr", "127.0.0.1:1", XDG_RUNTIME_DIR=runtime)
             self.assert_refused(other, "no server answers at unix:")
             self.assertIn(f"--admin unix:{socket_path}\n", other.stderr)
-            with socket.socket(socket.AF_UNIX) as left:  # of a server that was killed
+            with socket.socket(socket.AF_UNIX) as left:  # the socket of a server that was killed
                 left.bind(f"{runtime}/sluice/sluiced-1.admin")
             dead = sluice("rules", "--addr", "127.0.0.1:2", XDG_RUNTIME_DIR=runtime)
             self.assertIn(f"--admin unix:{socket_path}\n", dead.stderr)
             self.assertNotIn("sluiced-1.admin", dead.stderr)
-            if os.geteuid() == 0:  # as root meets the socket of the service's user
+            if os.geteuid() == 0:  # root finds the socket of the service's user
                 os.chown(f"{runtime}/sluice", 65534, 65534)
                 refused = sluice("rules", "--addr", server.address, XDG_RUNTIME_DIR=runtime)
                 self.assert_refused(refused, "it belongs to another user")
@@ -401,7 +401,7 @@ class LogTest(unittest.TestCase):
         )
         self.addCleanup(load.wait, 20)
         self.addCleanup(load.terminate)
-        for rule in ("per-user", "per-phone"):  # although there is at most one warning a second
+        for rule in ("per-user", "per-phone"):  # both are named, although there is at most one warning a second
             warning = f"rule shop/{rule}: its on_store_failure decided 100.0 % of its checks"
             wait_for(lambda said=warning: said in server.logged(), "the warning")
 
@@ -410,11 +410,11 @@ class LogTest(unittest.TestCase):
         server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "log.level: from info to debug" in server.logged(), "the level")
-        server.write_rules(RULES)  # unchanged files are worth a line of that level
+        server.write_rules(RULES)  # at that level, unchanged files cause a log line
         wait_for(lambda: '"level":"debug"' in server.logged(), "a line of that level")
         server.settings.write_text("log: {level: loud, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "log.level stays debug" in server.logged(), "the mistake")
+        wait_for(lambda: "log.level stays debug" in server.logged(), "the mistake in the settings is logged")
         server.settings.write_text("log: {level: error, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "log.level: from debug to error" in server.logged(), "the level")

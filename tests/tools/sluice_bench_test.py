@@ -112,7 +112,7 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(quantiles[0], 0)
 
     def test_one_key_denied_once_its_limit_is_reached(self):
-        for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):  # of the same user
+        for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):  # all of these use the same user
             summary = self.summary("/few", "--rpc", rpc)
             self.assertEqual(summary["allowed"], allowed, rpc)
             self.assertGreater(summary["denied"], 100)

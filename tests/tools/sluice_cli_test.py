@@ -98,7 +98,7 @@ class CheckTest(unittest.TestCase):
         cls.next_user = 0
 
     def setUp(self):
-        """Every test uses a new user with a full bucket."""
+        """Makes a new user, so each test has a full bucket."""
         type(self).next_user += 1
         self.request = ("shop", "endpoint=/boot/pay", f"user={self.next_user}")
 

@@ -1,4 +1,4 @@
-"""`sluice health` against a real `sluiced`: over TCP, a unix socket and TLS; stopping, stopped, silent.
+"""`sluice health` against a real `sluiced`: over TCP, a unix socket and TLS. The server serves, stops, has stopped, or is silent.
 
 Usage: sluice_health_test.py SLUICE SLUICED
 """
@@ -29,7 +29,7 @@ def health(address, *flags, timeout="20s"):
 
 
 def start(address, *flags):
-    """The process, and the address where it serves gRPC."""
+    """Starts sluiced. Returns the process, and the address where it serves gRPC."""
     process, ready = running.start(
         [SLUICED, "--grpc", address, "--http", "127.0.0.1:0", "--admin", "off", *flags],
         "ready grpc=")

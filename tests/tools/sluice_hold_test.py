@@ -1,4 +1,4 @@
-"""`sluice hold`: the lease is held exactly while the command runs, also after failures.
+"""`sluice hold`: the lease is held exactly while the command runs, even after failures.
 
 Usage: sluice_hold_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -17,7 +17,7 @@ import grpc
 from fake_sluiced import PATIENCE, SLUICE, Failure, FakeServer
 from fake_sluiced import allowed, environment, in_turn, pb, run, seconds, start
 
-UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "the store is away")
+UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "the store is down")
 NOT_FOUND = Failure(grpc.StatusCode.NOT_FOUND, "expired")
 
 FOR_EVER = "while :; do sleep 0.01; done"  # in shell
@@ -93,7 +93,8 @@ class HoldTest(unittest.TestCase):
 
 class LeaseTest(HoldTest):
     def test_lease_is_renewed_while_the_command_runs_then_released(self):
-        # Long enough for no renewal to be late, which would be written to standard error.
+        # The ttl is long, so that no renewal is late: a late one would be written to standard
+        # error.
         self.server.check = lambda _: granted(ttl=3)
         self.server.renew = lambda _: pb.RenewLeaseResponse(ttl=seconds(3))
         process = self.start("cat")
@@ -138,8 +139,8 @@ class LeaseTest(HoldTest):
         self.assertEqual(result.stdout, "[1,2]|[]|[abc]|[|{}|[\"x\"]|")
 
     def test_command_starts_in_a_clean_environment(self):
-        # The blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn ignores
-        # internally), and the number of open files.
+        # Checks the blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn
+        # ignores internally), and the number of open files.
         script = (
             "import os, re; print([int(n, 16) & 0x7fffffff for n in"
             " re.findall(r'Sig(?:Blk|Ign):\\s*(\\w+)', open('/proc/self/status').read())],"
@@ -176,7 +177,7 @@ class DeniedTest(HoldTest):
         self.assert_released(0)
 
     def test_wait_tries_until_granted(self):
-        # Retries are neither too frequent nor too late for a slot that is released early.
+        # The tool retries not too often, but soon enough if a slot is released early.
         self.server.check = in_turn(denied(1e-6), denied(3600), granted())
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
@@ -196,7 +197,7 @@ class DeniedTest(HoldTest):
         result = self.hold("echo", "ran", flags=["--wait", "900ms"])
         self.assertGreaterEqual(time.monotonic() - begun, 0.9)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertEqual(len(self.server.requests("check")), 2)  # and not a moment too late
+        self.assertEqual(len(self.server.requests("check")), 2)  # one at the start, one when the wait ends
         self.assertIn("retry in 1 h", result.stderr.splitlines()[-1])
 
     def test_a_denial_without_retry_is_not_waited_for(self):
@@ -211,7 +212,7 @@ class NoLeaseTest(HoldTest):
     def test_no_concurrency_limit_exit_2_command_not_run(self):
         window = pb.LimitStatus(rule="pay", algorithm=pb.ALGORITHM_FIXED_WINDOW, admitted=True)
         no_rule = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_NO_RULE)
-        uncounted = slots(admitted=True, units=0)  # it counts an amount that was not given
+        uncounted = slots(admitted=True, units=0)  # the limit counts an amount that was not given
         for answer in (allowed(limits=[window]), allowed(limits=[uncounted]), no_rule):
             self.server.check = in_turn(answer)
             result = self.hold("echo", "ran")
@@ -247,7 +248,7 @@ class NoLeaseTest(HoldTest):
         for arguments, missing in (
             (["shop"], "COMMAND"),
             (["shop", "--"], "COMMAND"),
-            (["shop", "echo"], "COMMAND"),  # the -- forgotten
+            (["shop", "echo"], "COMMAND"),  # the -- is missing
             (["--", "echo"], "DOMAIN"),
         ):
             result = run("hold", *arguments)
@@ -359,7 +360,7 @@ class TerminalTest(HoldTest):
         shown = ""
         while text not in shown:
             if not select.select([terminal], [], [], PATIENCE)[0]:
-                raise AssertionError(f"waited in vain for {text!r} after {shown!r}")
+                raise AssertionError(f"timed out while waiting for {text!r} after {shown!r}")
             shown += os.read(terminal, 1000).decode()
         return shown
 
@@ -397,7 +398,7 @@ class TroubleTest(HoldTest):
         lines = stderr.splitlines()
         self.assertEqual(len(lines), 2, stderr)
         self.assertRegex(lines[0], r"^sluice: the lease cannot be renewed, and is valid for .* more ")
-        self.assertIn("UNAVAILABLE: the store is away", lines[0])
+        self.assertIn("UNAVAILABLE: the store is down", lines[0])
         self.assertEqual(lines[1], "sluice: the lease is renewed again")
         self.assert_released()
 
@@ -413,7 +414,7 @@ class TroubleTest(HoldTest):
         self.assertEqual(len(self.server.requests("renew")), 1)
 
     def test_kill_on_loss_ends_the_command(self):
-        for trouble in (NOT_FOUND, UNAVAILABLE):  # expired; unheard of until the ttl
+        for trouble in (NOT_FOUND, UNAVAILABLE):  # the lease has expired; no answer until the ttl has passed
             self.server.renew = in_turn(trouble)
             process = self.start("sleep", "60", flags=["--kill-on-loss"])
             _, stderr = self.finish(process, 128 + signal.SIGTERM)

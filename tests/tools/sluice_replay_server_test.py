@@ -79,7 +79,7 @@ class SameDecisions(unittest.TestCase):
         self.random = random.Random(11)
 
     def ask(self, at, users, costs):
-        """A random request at a time in microseconds: its line of a log, and whether it is denied."""
+        """Sends a random request at a time in microseconds. Returns its log line, and whether it was denied."""
         self.time[:] = struct.pack("q", at)
         attributes = {"user": f"u{8 - self.random.randrange(1, users + 1)}",
                       "endpoint": self.random.choice(["/pay", "/list", "/queue", "/other"])}
@@ -90,7 +90,7 @@ class SameDecisions(unittest.TestCase):
         return {"time": at, "cost": cost, **attributes}, answer["decision"] == "DECISION_DENIED"
 
     def replay(self, lines):
-        """What was checked and denied in each second."""
+        """The number of requests that were checked and that were denied, in each second."""
         log = self.folder / "log.jsonl"
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = subprocess.run([SLUICE, "replay", "--json", "--cost", "$.cost",
@@ -114,7 +114,7 @@ class SameDecisions(unittest.TestCase):
         self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
 
     def test_every_decision_of_one_request_a_second(self):
-        for day in range(DAYS):  # after which all counters are as new
+        for day in range(DAYS):  # after a day, all counters are as new
             begin = START + day * 86_400_000_000
             logged, denied = zip(*(
                 self.ask(begin + i * 1_000_000 + self.random.randrange(1_000_000), 2, [1, 2, 3, 4])

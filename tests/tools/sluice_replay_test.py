@@ -104,7 +104,7 @@ class Replay(unittest.TestCase):
                          [("client_ip=" + client, count) for client, count in most])
         self.assertEqual(self.replay("--reorder", "5s", self.rules, log), found)
         self.assertGreater(self.replay("--reorder", "1s", self.rules, log)["late"], 0)
-        # Halves of the log, in any order and compressed, are the same log.
+        # If the log is split into halves, in any order and compressed, the result is the same.
         half = len(lines) // 2
         second_half = self.write("b.log", "".join(text for _, text in lines[half:]))
         packed = self.folder / "a.log.gz"
@@ -145,7 +145,7 @@ rules:
       - {algorithm: fixed_window, limit: 5, window: 1d}
     missing: skip
 """)
-        # 4 + 4 tokens: the third request is over 10; for b, the cost is over 5.
+        # After 4 + 4 tokens, the third request is over 10. For b, the cost of 6 is over 5.
         rows = [("a", 4, 1), ("a", 4, 1), ("a", 4, 1), ("b", 1, 6), ("b", 1, 5)]
         objects = "".join(
             json.dumps({"at": (START + i) * 1000, "who": {"id": user}, "n": [tokens], "cost": cost})

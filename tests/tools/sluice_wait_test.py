@@ -1,4 +1,4 @@
-"""`sluice check`: sleeps for the wait of answers, and sends --mode and --wait to the server.
+"""`sluice check`: it sleeps for the wait in answers, and sends --mode and --wait to the server.
 
 Usage: sluice_wait_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -48,7 +48,7 @@ class WaitTest(unittest.TestCase):
     def test_modes_that_never_wait_do_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         for arguments in (["--peek"], ["--cost", "0"], ["--mode", "charge"], ["--mode", "refund"]):
-            result, _ = self.check("--wait", "2h", *arguments)  # ends long before that
+            result, _ = self.check("--wait", "2h", *arguments)  # it ends long before 2 h have passed
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("start in 1 h", result.stdout)
 

@@ -53,7 +53,7 @@ std::string Pressed(const std::string& keys, const FleetState& fleet = Fleet()) 
   return TopScreen(fleet, view, 24, kWide);
 }
 
-// The line of each rule, as positions in the screen.
+// Whether the screen shows the rules in this order.
 bool InOrder(const std::string& screen, const std::vector<std::string>& names) {
   std::vector<std::size_t> at;
   for (const std::string& name : names) at.push_back(screen.find("shop/" + name + " "));
