@@ -75,7 +75,7 @@ async function readBody(request) {
   return JSON.parse(Buffer.concat(parts).toString());
 }
 
-// undefined: the answer does not say it, so what was taken stays charged.
+// undefined: the answer does not contain it, so what was taken stays charged.
 function usageOf(answer) {
   try {
     return JSON.parse(answer).usage;
@@ -84,7 +84,8 @@ function usageOf(answer) {
   }
 }
 
-// Passes a stream through, as fast as the customer reads. Takes more when what was taken is used.
+// Passes a stream through, as fast as the customer reads. When the tokens that were taken are used, takes
+// the next part.
 async function passEvents(job, upstream, response, reservation, signal) {
   for await (const event of eventsOf(upstream.body)) {
     const hidden = job.count(event);
@@ -137,7 +138,7 @@ async function pass(job, id, response, reservation) {
   } catch (error) {
     return gone.signal.aborted ? 'aborted' : fail(job, response, error);
   } finally {
-    gone.abort();  // the upstream, if it still answers
+    gone.abort();  // ends the upstream's answer, if it has not ended yet
   }
 }
 
@@ -198,8 +199,8 @@ const server = http.createServer((request, response) => {
 const [, host, port] = LISTEN.match(/^(.*):(\d+)$/);
 server.listen(Number(port), host, 4096, () => console.error(`gateway: ready ${server.address().port}`));
 
-// Connections end first, then the requests (a customer who has hung up ends only the connection at
-// once); then their settlements are stored.
+// The connections end first, then the requests: if a customer hangs up, the connection ends at once, but
+// its request may end later. Then the settlements are stored.
 process.once('SIGTERM', () => server.close(async () => {
   await Promise.all(running);
   const lost = await client.close();

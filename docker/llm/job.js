@@ -3,7 +3,7 @@
 
 const MAX_EVENT = 1024 * 1024;  // characters
 
-// Not every upstream reports both.
+// Not every upstream reports both numbers of tokens.
 const tokensOf = (value, otherwise) =>
   (Number.isSafeInteger(value) && value >= 0 ? value : otherwise);
 
@@ -83,8 +83,8 @@ class Job {
     this.#output = 0;
   }
 
-  // Counts an event of the stream: one token for each choice, until the upstream says what was used.
-  // Returns whether the customer did not ask for this event.
+  // Counts an event of the stream: one token for each choice, until the upstream reports what was used.
+  // Returns whether the event must be hidden, because the customer did not ask for it.
   count(event) {
     const data = dataOf(event);
     if (!data.startsWith('{')) return false;  // [DONE], or a comment

@@ -1,5 +1,5 @@
-// A fake of an OpenAI-compatible endpoint, for tests. Prints what it would bill, a line of JSON for each
-// request when it ends.
+// A fake of an OpenAI-compatible endpoint, for tests. When a request ends, it prints what it would bill, as
+// a line of JSON.
 //
 // The last message says what to answer: "300 tokens" (a word each), "300 tokens, 200 ms each",
 // "300 tokens, break" (the connection breaks in the middle), "300 tokens, as text" (an answer that is not
@@ -9,7 +9,7 @@
 const http = require('http');
 
 const {LISTEN = '127.0.0.1:8001'} = process.env;
-const PAUSE = 2;  // ms between tokens, unless the message says it
+const PAUSE = 2;  // ms between tokens, unless the message gives another number
 const THOUGHT = 3;  // tokens that are billed at the end and never sent
 
 async function answer(request, response) {
