@@ -299,14 +299,17 @@ for k = 1, key_count do
     end
     local seconds = ceil(lifetime / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
-    local left = expiry and (expiry - second) % EXPIRY_MODULUS
-    -- An expiry in the past looks as if it were far ahead.
-    local lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
+    local left = knows_time and expiry and expiry > 0 and (expiry - second) % EXPIRY_MODULUS or 0
+    if left >= EXPIRY_MODULUS / 2 then -- an expiry in the past
+      left = 0
+    end
+    local lasts = left > seconds
       and kind and (kind.fields and not its or HEADER + 8 * ((kind.fields or #a) + extra) == #strings[k])
     if not lasts then
       if expiry then
         seconds = seconds + max(LINGER, floor(seconds / 4))
       end
+      seconds = max(seconds, left) -- another limit may need the state for longer
       expiry = knows_time and (second + seconds) % EXPIRY_MODULUS or 0
     end
 

@@ -192,6 +192,22 @@ TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   }));
 }
 
+// A grant makes the value longer, so it is not written in place. The first limit still needs the
+// state for as long as before.
+TEST_F(RedisCounters, AnotherRateTakesAGrant_TheKeyLivesAsLongAsBefore) {
+  BlockingCheck slow({{"sluice:k", TokenBucket{.rate = 1, .period = seconds(1), .burst = 1000}}},
+                     900);
+  slow.RunOn(*store_);
+  const auto lived = redis_.Integer({"PTTL", "sluice:k"});
+  EXPECT_GT(lived, 895'000);
+  BlockingCheck fast({{"sluice:k", TokenBucket{.rate = 100, .period = seconds(1), .burst = 100}}});
+  fast.concerns_grants = true;
+  fast.counters[0].wanted = {.units = 5, .life = milliseconds(100)};
+  fast.RunOn(*store_);
+  EXPECT_EQ(fast.counters[0].grant.units, 5);
+  EXPECT_GT(redis_.Integer({"PTTL", "sluice:k"}), lived - 5'000);
+}
+
 // This happens after PERSIST on the key, or after a jump of Redis' clock between two commands.
 TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   BlockingCheck check({{"sluice:k", kTen}});
