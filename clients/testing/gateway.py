@@ -2,7 +2,8 @@
 """Runs the gateway of docker/llm between customers, Sluice, Redis and a fake model, and compares what the
 counters hold with what the model bills.
 
-Usage: gateway.py BIN FOLDER    BIN: folder of sluiced and sluice; FOLDER: of the gateway, with its packages
+Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: of the gateway, with its
+packages; TEST: such as GatewayTest.test_the_files_of_the_example_load
 
 STREAMS: the number of concurrent streams of the last test, 100 unless set. In it, a third of the streams is
 aborted at a random place, both servers are killed and started again, every message to Sluice is sent

@@ -211,8 +211,8 @@ v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain)
   v1::ListRulesResponse response;
   const auto rules = limiter.rules();
   for (const IndexedRule& rule : rules->index->rules()) {
-    const bool is_in_file = !rule.rule.location.empty();  // Envoy's requests may bring limits
-    if (!is_in_file || (!domain.empty() && domain != rule.domain)) continue;
+    // Without a place in a file: the rule for limits that Envoy's requests contain.
+    if (rule.rule.location.empty() || (!domain.empty() && domain != rule.domain)) continue;
     v1::RuleInfo& info = *response.add_rules();
     info.set_domain(rule.domain);
     info.set_rule(rule.rule.name);

@@ -328,7 +328,7 @@ rules:
         self.assertEqual(self.used(), 10 * self.LEASES)
         self.redis.kill()
         self.redis.wait()
-        running.wait_until(lambda: self.used() is None, 60, "the server has noticed that Redis is down")
+        running.wait_until(lambda: self.used() is None, 60, "the server reports that Redis is down")
         self.assertEqual(self.settle_all(leases, self.SECONDS), {"OUTCOME_QUEUED"})
         self.start_redis()
         running.wait_until(lambda: self.used() == 3 * self.LEASES, 60, "all settlements are applied")

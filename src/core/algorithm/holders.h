@@ -28,7 +28,7 @@ class Holders {
   Holders(const Holders&) = delete;
   Holders& operator=(const Holders&) = delete;
 
-  // The holder of that lease, expired or not. Null if there is none.
+  // Returns the holder with this lease, even if it has expired; null if the lease holds no slots.
   const Holder* Find(const LeaseId& id) const;
   // Adds a holder, or replaces the one of the same lease.
   void Set(const LeaseId& id, const Holder& holder);

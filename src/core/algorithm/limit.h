@@ -90,8 +90,8 @@ std::optional<Duration> LeaseTtl(const Limit& limit);
 // How the limit follows the load; null if it is fixed.
 const Adaptation* AdaptationOf(const Limit& limit);
 
-// The longest life of a grant that a server asks for (see grant.h): the limit's `prefetch`, but for
-// a bucket at most a fourth of the time in which it fills. Zero: servers ask for none.
+// The longest life of a grant that a server asks for (see grant.h). It is the limit's `prefetch`;
+// for a bucket, it is at most a fourth of the time in which the bucket fills. Zero: no grants.
 Duration GrantLife(const Limit& limit);
 
 // Whether a refund gives back all that a check has taken. If not, because callers have already been
