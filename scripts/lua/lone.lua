@@ -155,16 +155,14 @@ repeat
 
     if takes and granted > 0 then
       seconds = ceil(max(0, lifetime) / 1000000) + 1
-      local left = knows_time and expiry and expiry > 0 and (expiry - second) % EXPIRY_MODULUS or 0
-      if left >= EXPIRY_MODULUS / 2 then -- an expiry in the past
-        left = 0
-      end
-      lasts = left > seconds and (not state or HEADER + 8 * #state == #value)
+      local left = expiry and (expiry - second) % EXPIRY_MODULUS
+      -- An expiry in the past looks as if it were far ahead.
+      lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
+        and (not state or HEADER + 8 * #state == #value)
       if not lasts then
         if expiry then
           seconds = seconds + max(LINGER, floor(seconds / 4))
         end
-        seconds = max(seconds, left) -- another limit may need the state for longer
         expiry = knows_time and (second + seconds) % EXPIRY_MODULUS or 0
         is_unsure = is_unsure or (varies and value)
       end
