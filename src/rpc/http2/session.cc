@@ -7,8 +7,8 @@ Session::Session(Shard& shard, net::Transport& transport)
       peer_use_(shard.state().FindPeer(transport.peer().network)),
       context_(shard.state(), transport, peer_use_),
       admission_(shard.state(), peer_use_),
-      nghttp2_(MakeSession(*this)) {
-  context_.frames.Attach(nghttp2_, TakeOutputOfReceiver);
+      nghttp2_(MakeNghttp2()) {
+  context_.frames.Attach(nghttp2_, TakeOutputOf);
   context_.frames.SubmitSettings();
 }
 
@@ -127,10 +127,6 @@ void Session::OnHeadersEnd(Stream& stream) {
   stream.OnHeadersEnd(method);
 }
 
-void Session::OnStreamClosed(std::int32_t id) {
-  if (Stream* const stream = Find(id)) Discard(*stream);
-}
-
 void Session::Discard(Stream& stream) {
   if (found_ == &stream) found_ = nullptr;
   stream.Close();
@@ -247,14 +243,15 @@ void Session::OnFrameSent(const nghttp2_frame& frame) {
   context_.frames.SubmitReset(head.stream_id, NGHTTP2_NO_ERROR);
 }
 
-ssize_t Session::TakeOutput(std::int32_t id, std::uint8_t* buffer, std::size_t size,
-                            std::uint32_t& flags) {
-  Stream* const stream = Find(id);
+ssize_t Session::TakeOutputOf(nghttp2_session*, std::int32_t id, std::uint8_t* buffer,
+                              std::size_t size, std::uint32_t* flags, nghttp2_data_source*,
+                              void* session) {
+  Stream* const stream = static_cast<Session*>(session)->Find(id);
   if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   bool last = false;
   const std::size_t taken = stream->TakeOutput(buffer, size, last);
   if (taken == Stream::kWait) return NGHTTP2_ERR_DEFERRED;
-  if (last) flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  if (last) *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
   return static_cast<ssize_t>(taken);
 }
 

@@ -4,6 +4,8 @@
 // Loop thread only.
 #pragma once
 
+#include <nghttp2/nghttp2.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +17,6 @@
 #include "net/transport.h"
 #include "rpc/http2/call_admission.h"
 #include "rpc/http2/flood_guard.h"
-#include "rpc/http2/frame_receiver.h"
 #include "rpc/http2/peer_use.h"
 #include "rpc/http2/shard.h"
 #include "rpc/http2/stream.h"
@@ -23,11 +24,11 @@
 
 namespace sluice::rpc::http2 {
 
-class Session final : private FrameReceiver {
+class Session {
  public:
   // Both must outlive the session.
   Session(Shard& shard, net::Transport& transport);
-  ~Session() override;
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -96,16 +97,18 @@ class Session final : private FrameReceiver {
   bool OnReset(std::int32_t id);
   void OnResetSent(std::uint32_t error);
 
-  // FrameReceiver.
-  void OnBeginHeaders(std::int32_t id, bool is_request) override;
-  int OnHeader(std::int32_t id, bool is_request, std::string_view name,
-               std::string_view value) override;
-  int OnData(std::int32_t id, std::string_view bytes, bool last_frame) override;
-  int OnFrame(const nghttp2_frame& frame) override;
-  void OnFrameSent(const nghttp2_frame& frame) override;
-  void OnStreamClosed(std::int32_t id) override;
-  ssize_t TakeOutput(std::int32_t id, std::uint8_t* buffer, std::size_t size,
-                     std::uint32_t& flags) override;
+  // What nghttp2 reports of frames, by its callbacks. It parses frames and enforces the protocol's
+  // rules. A header block is that of a request, or of its trailers.
+  struct Callbacks;
+  nghttp2_session* MakeNghttp2();
+  void OnBeginHeaders(std::int32_t id, bool is_request);
+  int OnHeader(std::int32_t id, bool is_request, std::string_view name, std::string_view value);
+  int OnData(std::int32_t id, std::string_view bytes, bool last_frame);
+  int OnFrame(const nghttp2_frame& frame);
+  void OnFrameSent(const nghttp2_frame& frame);
+  static ssize_t TakeOutputOf(nghttp2_session*, std::int32_t id, std::uint8_t* buffer,
+                              std::size_t size, std::uint32_t* flags, nghttp2_data_source*,
+                              void* session);
 
   Shard& shard_;
   PeerUse& peer_use_;
