@@ -96,4 +96,36 @@ nghttp2_session* Session::MakeNghttp2() {
   return session;
 }
 
+void Session::OnFrameSent(const nghttp2_frame& frame) {
+  const nghttp2_frame_hd& head = frame.hd;
+  if (head.type == NGHTTP2_RST_STREAM) OnResetSent(frame.rst_stream.error_code);
+  if (head.type != NGHTTP2_HEADERS && head.type != NGHTTP2_DATA) return;
+  flood_.OnResponse();
+  if (!context_.early_ends || (head.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  const Stream* const stream = Find(head.stream_id);
+  if (stream == nullptr || stream->request_ended()) return;
+  // The response is complete, so the rest of the request is not needed.
+  context_.frames.SubmitReset(head.stream_id, NGHTTP2_NO_ERROR);
+}
+
+ssize_t Session::TakeOutputOf(nghttp2_session*, std::int32_t id, std::uint8_t* buffer,
+                              std::size_t size, std::uint32_t* flags, nghttp2_data_source*,
+                              void* session) {
+  Stream* const stream = static_cast<Session*>(session)->Find(id);
+  if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  bool last = false;
+  const std::size_t taken = stream->TakeOutput(buffer, size, last);
+  if (taken == Stream::kWait) return NGHTTP2_ERR_DEFERRED;
+  if (last) *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  return static_cast<ssize_t>(taken);
+}
+
+// If a peer breaks the protocol in a call, the server has to reset the call. That counts like a
+// reset by the peer. With any other code, the server chose to reset the call.
+void Session::OnResetSent(std::uint32_t error) {
+  const bool chosen =
+      error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;
+  if (!chosen) flood_.CountReset(now());
+}
+
 }  // namespace sluice::rpc::http2
