@@ -3,8 +3,6 @@
 #include <chrono>
 #include <cstdint>
 
-#include "api/status.h"
-
 namespace sluice {
 namespace {
 
@@ -103,7 +101,7 @@ void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id
     return;
   }
   v1::CheckLimitError& error = *result.mutable_error();
-  error.set_code(static_cast<int>(ToStatusCode(answer.error().code)));
+  error.set_code(static_cast<int>(answer.error().code));
   error.set_message(answer.error().message);
   error.set_request_id(request_id.data(), request_id.size());
   results.AppendToString(&out);

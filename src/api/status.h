@@ -1,4 +1,4 @@
-// Converts this project's errors to gRPC's status codes.
+// Converts this project's errors to gRPC's status codes, which have the same numbers.
 //
 // Thread-safe.
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-rpc::StatusCode ToStatusCode(ErrorCode code);
-rpc::Status ToStatus(const Error& error);
+inline rpc::Status ToStatus(const Error& error) {
+  return {static_cast<rpc::StatusCode>(error.code), error.message};
+}
 
 }  // namespace sluice

@@ -8,17 +8,17 @@
 
 namespace sluice {
 
-// The gRPC status codes that Sluice returns.
+// The gRPC status codes that Sluice returns, with gRPC's numbers.
 enum class ErrorCode {
-  kInvalidArgument,
-  kNotFound,
-  kPermissionDenied,
-  kUnauthenticated,
-  kResourceExhausted,
-  kDeadlineExceeded,
-  kUnavailable,
-  kUnimplemented,
-  kInternal,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kUnauthenticated = 16,
 };
 
 struct Error {
