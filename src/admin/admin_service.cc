@@ -1,6 +1,5 @@
 #include "admin/admin_service.h"
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -77,14 +76,6 @@ CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
   }
   check.deadline = deadline;
   return check;
-}
-
-// A google.protobuf.Duration or Timestamp.
-template <typename SecondsAndNanos>
-void FillTime(Duration time, SecondsAndNanos& to) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  to.set_seconds(seconds.count());
-  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
 }
 
 void AddGrants(std::int64_t units, Time end, v1::ExplainedCounter& to) {

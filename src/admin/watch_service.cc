@@ -21,14 +21,6 @@ using Checks = std::unordered_map<const MetricLabels*, double>;
 // The first frame covers at least this time.
 constexpr std::chrono::milliseconds kLeastPeriod(500);
 
-// A google.protobuf.Duration or Timestamp.
-template <typename SecondsAndNanos>
-void FillTime(std::chrono::nanoseconds time, SecondsAndNanos& to) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  to.set_seconds(seconds.count());
-  to.set_nanos(static_cast<std::int32_t>((time - seconds).count()));
-}
-
 void FillLatency(const Histogram& histogram, const Histogram::Snapshot& before,
                  const Histogram::Snapshot& now, v1::LatencyHistogram& to) {
   for (const auto bound : histogram.bounds()) {

@@ -1,18 +1,9 @@
 #include "api/answer_writer.h"
 
-#include <chrono>
 #include <cstdint>
 
 namespace sluice {
 namespace {
-
-// A google.protobuf.Duration or Timestamp.
-template <typename SecondsAndNanos>
-void FillTime(std::chrono::microseconds time, SecondsAndNanos& to) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  to.set_seconds(seconds.count());
-  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
-}
 
 // A message of this thread, whose memory is reused: without allocations, generated code is as fast
 // as code written by hand. Empty except for decided_at, which Fill overwrites: Clear would free it,

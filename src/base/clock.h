@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 
 namespace sluice {
 
@@ -39,6 +40,14 @@ class ManualClock final : public Clock {
 };
 
 SteadyTime SteadyNow();
+
+// Sets `to`, a google.protobuf.Duration or Timestamp.
+template <typename Rep, typename Period, typename SecondsAndNanos>
+void FillTime(std::chrono::duration<Rep, Period> time, SecondsAndNanos& to) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  to.set_seconds(seconds.count());
+  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
+}
 
 // Like SteadyNow, but it also runs while the machine is suspended. For rights that end on another
 // machine's clock.

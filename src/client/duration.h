@@ -14,10 +14,8 @@ inline Duration ToDuration(const google::protobuf::Duration& duration) {
 }
 
 inline google::protobuf::Duration ToProto(Duration duration) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
   google::protobuf::Duration proto;
-  proto.set_seconds(seconds.count());
-  proto.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(duration - seconds).count()));
+  FillTime(duration, proto);
   return proto;
 }
 

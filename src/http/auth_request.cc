@@ -209,11 +209,7 @@ class Builder {
 
   AuthRequest Build() {
     const Duration delay = request_.may_wait ? max_wait_.value_or(kDefaultMaxWait) : Duration(0);
-    auto& max_delay = *check_.mutable_max_delay();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(delay);
-    max_delay.set_seconds(seconds.count());
-    max_delay.set_nanos(
-        static_cast<std::int32_t>(std::chrono::nanoseconds(delay - seconds).count()));
+    FillTime(delay, *check_.mutable_max_delay());
     return {.check = check_.SerializeAsString(), .deny_status = deny_status_.value_or(429)};
   }
 
