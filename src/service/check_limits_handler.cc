@@ -14,6 +14,28 @@ constexpr std::size_t kMaxKeptResponse = 256 * 1024;
 
 }  // namespace
 
+void BatchQueue::Add(CheckLimitsHandler& batch) {
+  batches_.push_back(&batch);
+  if (!posted_) Post();
+}
+
+void BatchQueue::Post() {
+  posted_ = true;
+  loop_.Post([this] { Run(); });
+}
+
+// A batch without checks left may already have been added again, for another call.
+void BatchQueue::Run() {
+  std::size_t budget = kChecksPerIteration;
+  while (budget > 0 && !batches_.empty()) {
+    CheckLimitsHandler& batch = *batches_.front();
+    batches_.pop_front();
+    if (batch.StartSome(budget)) batches_.push_front(&batch);
+  }
+  posted_ = false;
+  if (!batches_.empty()) Post();
+}
+
 void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   context_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
   if (access_ != nullptr) {

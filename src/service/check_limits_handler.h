@@ -1,24 +1,46 @@
 // CheckLimits: many checks, one answer with all of their results, in order.
 //
-// Loop thread only. A batch of more than kShort checks waits for its turn (batch_queue.h). When the
+// Loop thread only. A batch of more than kShort checks waits for its turn (BatchQueue). When the
 // call is canceled, no more checks are started.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "net/loop.h"
 #include "rpc/handler.h"
-#include "service/batch_queue.h"
 #include "service/batched_check.h"
 
 namespace sluice {
 
-class CheckLimitsHandler final : public rpc::UnaryHandler,
-                                 private BatchedCheck::Owner,
-                                 private BatchQueue::Batch {
+class CheckLimitsHandler;
+
+// The long batches of one io thread, in order of arrival. A batch starts its checks after those of
+// earlier batches. So an iteration of the loop starts a bounded number of checks, and few batches
+// hold results. Must outlive its batches.
+class BatchQueue {
+ public:
+  static constexpr std::size_t kChecksPerIteration = 128;
+
+  explicit BatchQueue(net::Loop& loop) : loop_(loop) {}
+
+  // Starts the checks of `batch` in later iterations.
+  void Add(CheckLimitsHandler& batch);
+
+ private:
+  void Run();
+  void Post();
+
+  net::Loop& loop_;
+  std::deque<CheckLimitsHandler*> batches_;
+  bool posted_ = false;
+};
+
+class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck::Owner {
  public:
   static constexpr std::size_t kShort = 64;
 
@@ -32,8 +54,12 @@ class CheckLimitsHandler final : public rpc::UnaryHandler,
   void OnCancel() override { canceled_ = true; }
 
  private:
+  friend class BatchQueue;
+
   void OnAnswered(BatchedCheck& item) override;
-  bool StartSome(std::size_t& budget) override;
+  // Starts at most `budget` more checks and subtracts them from `budget`. Returns whether checks
+  // are left.
+  bool StartSome(std::size_t& budget);
   void CountAnswered(std::size_t count);
   void FinishWithResults();
 

@@ -3,7 +3,6 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include "service/check_limit_handler.h"
-#include "service/check_limits_handler.h"
 #include "service/check_stream_handler.h"
 #include "service/lease_handler.h"
 

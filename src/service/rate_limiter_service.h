@@ -11,8 +11,8 @@
 #include "limiter/limiter.h"
 #include "net/per_loop.h"
 #include "rpc/method.h"
-#include "service/batch_queue.h"
 #include "service/batched_check.h"
+#include "service/check_limits_handler.h"
 
 namespace sluice {
 

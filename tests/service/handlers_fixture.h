@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "limiter/limiter.h"
-#include "service/batch_queue.h"
 #include "service/batched_check.h"
+#include "service/check_limits_handler.h"
 #include "store/memory/memory_store.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/manual_loop.h"
