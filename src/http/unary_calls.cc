@@ -4,7 +4,9 @@
 
 namespace sluice {
 
-class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, public net::Disposable {
+class UnaryCalls::OneCall final : public rpc::Call,
+                                  public rpc::UnaryResponder,
+                                  public net::Disposable {
  public:
   OneCall(net::Loop& loop, CallsOfLoop& calls, const rpc::Method& method,
           const HttpRequest& request)
@@ -35,15 +37,12 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   }
   const net::Peer& peer() const override { return peer_; }
 
-  // rpc::Responder. Disconnects after this call are not detected.
+  // rpc::UnaryResponder. Disconnects after this call are not detected.
   void Finish(std::string_view response, std::function<void()> on_lost) override {
     if (gone_ && on_lost) on_lost();
     Answer({}, response);
   }
   void Finish(const rpc::Status& status) override { Answer(status, {}); }
-  void Send(std::string_view) override {}
-  std::size_t unsent_bytes() const override { return 0; }
-  void SetReading(bool) override {}
 
  private:
   // The handler may be on the call stack, so it is destroyed at the end of the iteration.

@@ -40,16 +40,22 @@ class Call {
 
 // The server's side of a call, used by the handlers' protected functions. Discards its input once
 // the caller is gone.
-class Responder {
+class UnaryResponder {
  public:
-  virtual ~Responder() = default;
-  // Unary calls: sends the message with status OK. If the caller is known not to have received it,
-  // calls `on_lost` (unless null) on the loop's thread, possibly after the handler is destroyed.
+  virtual ~UnaryResponder() = default;
+  // Sends the message with status OK. If the caller is known not to have received it, calls
+  // `on_lost` (unless null) on the loop's thread, possibly after the handler is destroyed.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
-  virtual void Send(std::string_view message) = 0;  // streams
-  virtual std::size_t unsent_bytes() const = 0;     // streams
-  virtual void SetReading(bool reading) = 0;        // streams
+};
+
+class StreamResponder {
+ public:
+  virtual ~StreamResponder() = default;
+  virtual void Send(std::string_view message) = 0;
+  virtual std::size_t unsent_bytes() const = 0;
+  virtual void SetReading(bool reading) = 0;
+  virtual void Finish(const Status& status) = 0;
 };
 
 // Serves calls with one request and one response.
@@ -65,7 +71,7 @@ class UnaryHandler {
   virtual void OnCancel() {}
 
   // For servers, before each Serve.
-  void Attach(Responder& responder) { responder_ = &responder; }
+  void Attach(UnaryResponder& responder) { responder_ = &responder; }
 
  protected:
   // Copies `response`. The handler may already serve its next call when Finish returns.
@@ -75,7 +81,7 @@ class UnaryHandler {
   void Finish(const Status& error) { responder_->Finish(error); }
 
  private:
-  Responder* responder_ = nullptr;
+  UnaryResponder* responder_ = nullptr;
 };
 
 // Serves calls with any number of messages in both directions.
@@ -105,7 +111,7 @@ class StreamHandler {
   virtual void OnCancel() = 0;
 
   // For servers, before each OnStart.
-  void Attach(Responder& responder) { responder_ = &responder; }
+  void Attach(StreamResponder& responder) { responder_ = &responder; }
 
  protected:
   // Copies `message`.
@@ -123,7 +129,7 @@ class StreamHandler {
   void Finish(const Status& status) { responder_->Finish(status); }
 
  private:
-  Responder* responder_ = nullptr;
+  StreamResponder* responder_ = nullptr;
 };
 
 }  // namespace sluice::rpc

@@ -39,7 +39,7 @@ inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = R
 }
 
 // One call. It is made on the io thread, and the test waits for it.
-class BlockingCall final : public rpc::Call, public rpc::Responder {
+class BlockingCall final : public rpc::Call, public rpc::UnaryResponder {
  public:
   SteadyTime deadline() const override { return until; }
   SteadyTime received() const override { return SteadyNow(); }
@@ -48,9 +48,6 @@ class BlockingCall final : public rpc::Call, public rpc::Responder {
 
   void Finish(std::string_view message, std::function<void()>) override { End(message, {}); }
   void Finish(const rpc::Status& ended) override { End({}, ended); }
-  void Send(std::string_view) override {}
-  std::size_t unsent_bytes() const override { return 0; }
-  void SetReading(bool) override {}
 
   // `request` must live until the call has ended.
   void Run(rpc::UnaryHandler& handler, std::string_view request) {

@@ -19,7 +19,10 @@ grpc::ByteBuffer BufferOf(std::string_view message) {
 }  // namespace
 
 // gRPC's threads report events. The call posts them to the io thread, where its handler runs.
-class GrpcOracle::OracleCall final : public Reactor, public rpc::Call, public rpc::Responder {
+class GrpcOracle::OracleCall final : public Reactor,
+                                     public rpc::Call,
+                                     public rpc::UnaryResponder,
+                                     public rpc::StreamResponder {
  public:
   // `method`: null if the server has no method with the caller's path.
   OracleCall(net::Loop& loop, const rpc::Method* method, const Context& context)
@@ -42,7 +45,7 @@ class GrpcOracle::OracleCall final : public Reactor, public rpc::Call, public rp
   }
   const net::Peer& peer() const override { return peer_; }
 
-  // rpc::Responder.
+  // rpc::UnaryResponder and rpc::StreamResponder.
   void Finish(std::string_view response, std::function<void()>) override {
     if (std::exchange(finished_, true)) return;
     unsent_.push_back(BufferOf(response));

@@ -13,7 +13,7 @@
 
 namespace sluice::test {
 
-class FakeCall final : public rpc::Call, public rpc::Responder {
+class FakeCall final : public rpc::Call, public rpc::UnaryResponder, public rpc::StreamResponder {
  public:
   SteadyTime deadline() const override { return deadline_; }
   SteadyTime received() const override { return SteadyTime{}; }

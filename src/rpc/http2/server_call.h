@@ -29,7 +29,7 @@ class CallStream : public Call {
   // Whether the deadline has passed.
   virtual bool overdue() const = 0;
 
-  // Sends one message with status OK; `on_lost` as in Responder.
+  // Sends one message with status OK; `on_lost` as in UnaryResponder.
   virtual void Answer(std::string_view message, std::function<void()> on_lost) = 0;
   virtual void Send(std::string_view message) = 0;
   // Ends the response after the sent messages.
@@ -48,8 +48,10 @@ inline Status DeadlineExceeded() {
   return {.code = StatusCode::kDeadlineExceeded, .message = "Deadline Exceeded"};
 }
 
-class ServerCall : public Responder, public Reusable {
+class ServerCall : public Reusable {
  public:
+  virtual ~ServerCall() = default;
+
   // The buffered part of the request.
   struct Backlog {
     std::size_t bytes = 0;

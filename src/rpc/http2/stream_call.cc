@@ -93,11 +93,6 @@ void StreamCall::SetReading(bool reading) {
   if (reading && !delivering_) stream_->RequestResume();
 }
 
-void StreamCall::Finish(std::string_view response, std::function<void()>) {
-  Send(response);
-  Finish(Status{});
-}
-
 void StreamCall::Finish(const Status& status) {
   if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
   stream_->Finish(status);

@@ -10,7 +10,7 @@
 
 namespace sluice::rpc::http2 {
 
-class StreamCall final : public ServerCall {
+class StreamCall final : public ServerCall, public StreamResponder {
  public:
   StreamCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method);
 
@@ -24,8 +24,7 @@ class StreamCall final : public ServerCall {
   void Fail(const Status& status) override;
   bool is_stream() const override { return true; }
 
-  // Responder, for the handler.
-  void Finish(std::string_view response, std::function<void()> on_lost) override;
+  // StreamResponder, for the handler.
   void Finish(const Status& status) override;
   void Send(std::string_view message) override;
   std::size_t unsent_bytes() const override;

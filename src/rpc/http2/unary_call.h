@@ -10,7 +10,7 @@
 
 namespace sluice::rpc::http2 {
 
-class UnaryCall final : public ServerCall {
+class UnaryCall final : public ServerCall, public UnaryResponder {
  public:
   // `method` must outlive the call.
   UnaryCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method)
@@ -23,12 +23,9 @@ class UnaryCall final : public ServerCall {
   void Fail(const Status& status) override;
   bool is_stream() const override { return false; }
 
-  // Responder, for the handler.
+  // UnaryResponder, for the handler.
   void Finish(std::string_view response, std::function<void()> on_lost) override;
   void Finish(const Status& status) override;
-  void Send(std::string_view) override {}
-  std::size_t unsent_bytes() const override { return 0; }
-  void SetReading(bool) override {}
 
  private:
   enum class State : std::uint8_t {
