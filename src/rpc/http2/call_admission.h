@@ -7,7 +7,6 @@
 
 #include "rpc/handler.h"
 #include "rpc/http2/loop_state.h"
-#include "rpc/http2/peer_use.h"
 
 namespace sluice::rpc::http2 {
 

@@ -3,8 +3,9 @@
 #include <array>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "rpc/http2/request_head.h"
-#include "rpc/http2/status_header.h"
 
 namespace sluice::rpc::http2 {
 namespace {
@@ -41,7 +42,21 @@ const std::array<nghttp2_nv, 3>& ResponseFields() {
   return fields;
 }
 
+std::string NumberOf(const Status& status) { return fmt::to_string(static_cast<int>(status.code)); }
+
 }  // namespace
+
+std::string PercentEncode(std::string_view message) {
+  std::string encoded;
+  for (const char c : message) {
+    if (c >= ' ' && c <= '~' && c != '%') {
+      encoded += c;
+    } else {
+      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
 
 void FrameWriter::Attach(nghttp2_session* session, nghttp2_data_source_read_callback read) {
   session_ = session;
@@ -72,17 +87,19 @@ void FrameWriter::SubmitTrailers(std::int32_t stream, const Status& status) {
     nghttp2_submit_trailer(session_, stream, &kOk, 1);
     return;
   }
+  const std::string code = NumberOf(status);
   const std::string message = PercentEncode(status.message);
-  const std::array<nghttp2_nv, 2> fields = {Field("grpc-status", StatusNumber(status.code)),
+  const std::array<nghttp2_nv, 2> fields = {CopiedField("grpc-status", code),
                                             CopiedField("grpc-message", message)};
   nghttp2_submit_trailer(session_, stream, fields.data(), message.empty() ? 1 : 2);
 }
 
 void FrameWriter::SubmitTrailersOnly(std::int32_t stream, const Status& status) {
+  const std::string code = NumberOf(status);
   const std::string message = PercentEncode(status.message);
   const auto& start = ResponseFields();
   const std::array<nghttp2_nv, 5> fields = {start[0], start[1], start[2],
-                                            Field("grpc-status", StatusNumber(status.code)),
+                                            CopiedField("grpc-status", code),
                                             CopiedField("grpc-message", message)};
   nghttp2_submit_response(session_, stream, fields.data(), message.empty() ? 4 : 5, nullptr);
   transport_.RequestFlush();

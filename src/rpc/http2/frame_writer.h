@@ -8,12 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "net/transport.h"
 #include "rpc/status.h"
 
 namespace sluice::rpc::http2 {
+
+// Encodes `message` for grpc-message: '%' and all bytes except printable ASCII become %XX.
+std::string PercentEncode(std::string_view message);
 
 class FrameWriter {
  public:

@@ -17,7 +17,6 @@
 #include "net/transport.h"
 #include "rpc/http2/call_admission.h"
 #include "rpc/http2/flood_guard.h"
-#include "rpc/http2/peer_use.h"
 #include "rpc/http2/shard.h"
 #include "rpc/http2/stream.h"
 #include "rpc/http2/stream_context.h"

@@ -112,9 +112,9 @@ class Stream final : public CallStream, public Reusable {
   bool resumed_ = false;
   bool writable_ = false;
   bool waits_for_callbacks_ = false;
-  Waiting<Stream> incomplete_{*this};  // while the request is incomplete
-  Waiting<Stream> unsent_{*this};      // while output waits for the caller's window
-  MemoryReservation reservation_;      // for a large message
+  Waiting incomplete_{*this};      // while the request is incomplete
+  Waiting unsent_{*this};          // while output waits for the caller's window
+  MemoryReservation reservation_;  // for a large message
   SteadyTime received_{};
   SteadyTime deadline_{};
   RequestHead head_;

@@ -1,9 +1,18 @@
-// What the streams of one connection share: the frames they send, their memory, and the queues in
-// which they wait.
+// What the streams of one connection share: the frames they send, their memory, the queues in which
+// they wait, and the answers that may be lost.
 //
 // Loop thread only. Owned by a Session.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -11,12 +20,74 @@
 #include "rpc/http2/frame_writer.h"
 #include "rpc/http2/loop_state.h"
 #include "rpc/http2/message_memory.h"
-#include "rpc/http2/sent_answers.h"
-#include "rpc/http2/wait_queue.h"
 
 namespace sluice::rpc::http2 {
 
 class Stream;
+
+// The place of `stream` in a WaitQueue. The destructor removes it.
+class Waiting : public boost::intrusive::list_base_hook<
+                    boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+ public:
+  explicit Waiting(Stream& the_stream) : stream(the_stream) {}
+
+  Stream& stream;
+  SteadyTime since{};
+};
+
+// Streams that wait, in the order in which they began to wait.
+class WaitQueue {
+ public:
+  // Moves a stream that is in the queue to its end.
+  void Add(Waiting& waiting, SteadyTime now) {
+    waiting.unlink();
+    waiting.since = now;
+    list_.push_back(waiting);
+  }
+  bool empty() const { return list_.empty(); }
+  // When the first stream was added, or SteadyTime::max() if the queue is empty.
+  SteadyTime oldest() const { return empty() ? SteadyTime::max() : list_.front().since; }
+  // REQUIRES: the queue is not empty.
+  Stream& front() { return list_.front().stream; }
+
+ private:
+  boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
+};
+
+// Recently sent answers whose loss matters. If the caller gave up before it received the answer,
+// its reset arrives within a round trip after the answer was sent.
+class SentAnswers {
+ public:
+  // Calls `on_lost` if the caller still resets the stream.
+  void Add(std::int32_t stream, SteadyTime now, std::function<void()> on_lost) {
+    while (!answers_.empty() &&
+           (now - answers_.front().sent > kRoundTrip || answers_.size() >= kMaxAnswers)) {
+      answers_.pop_front();
+    }
+    answers_.push_back({.stream = stream, .sent = now, .on_lost = std::move(on_lost)});
+  }
+
+  // The caller has reset the stream.
+  void OnReset(std::int32_t stream) {
+    const auto lost = std::find_if(answers_.begin(), answers_.end(),
+                                   [&](const Answer& it) { return it.stream == stream; });
+    if (lost == answers_.end()) return;
+    const auto on_lost = std::move(lost->on_lost);
+    answers_.erase(lost);
+    on_lost();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kRoundTrip{1};
+  static constexpr std::size_t kMaxAnswers = 1'024;
+
+  struct Answer {
+    std::int32_t stream = 0;
+    SteadyTime sent;
+    std::function<void()> on_lost;
+  };
+  std::list<Answer> answers_;  // oldest first
+};
 
 struct StreamContext {
   StreamContext(LoopState& the_loop, net::Transport& the_transport, PeerUse& peer_use)
@@ -37,8 +108,8 @@ struct StreamContext {
   net::Transport& transport;
   FrameWriter frames;
   MessageMemory memory;
-  WaitQueue<Stream> incomplete_requests;
-  WaitQueue<Stream> unsent_responses;  // their bytes wait for the peer's window
+  WaitQueue incomplete_requests;
+  WaitQueue unsent_responses;  // their bytes wait for the peer's window
   SentAnswers sent_answers;
   std::vector<Stream*> with_callbacks;
   bool draining = false;

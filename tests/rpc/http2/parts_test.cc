@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "rpc/http2/flood_guard.h"
+#include "rpc/http2/frame_writer.h"
 #include "rpc/http2/message_reader.h"
-#include "rpc/http2/rate_guard.h"
 #include "rpc/http2/request_head.h"
 #include "rpc/http2/shared_state.h"
-#include "rpc/http2/status_header.h"
 #include "tests/rpc/http2/raw_client.h"
 
 namespace sluice::rpc::http2 {
