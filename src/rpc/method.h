@@ -1,6 +1,7 @@
 // The RPC methods of a server.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,5 +25,15 @@ struct Method {
 };
 
 using Methods = std::vector<Method>;
+
+// The full names of the methods' services, each once, in order: "sluice.v1.RateLimiter".
+inline std::vector<std::string> ServiceNames(const Methods& methods) {
+  std::vector<std::string> names;
+  for (const Method& method : methods) {
+    std::string name = method.path.substr(1, method.path.rfind('/') - 1);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
 
 }  // namespace sluice::rpc

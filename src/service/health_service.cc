@@ -7,7 +7,6 @@
 #include <grpc/health/v1/health.pb.h>
 
 #include "api/protobuf_log.h"
-#include "service/service_names.h"
 
 namespace sluice {
 
@@ -141,7 +140,7 @@ HealthService::~HealthService() = default;
 
 void HealthService::AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names) {
   const auto& service = *HealthCheckRequest::descriptor()->file()->service(0);
-  const auto listed = ServiceNames(methods);
+  const auto listed = rpc::ServiceNames(methods);
   auto names = std::make_shared<Names>(listed.begin(), listed.end());
   names->insert({"", service.full_name()});
   names->insert(other_names.begin(), other_names.end());

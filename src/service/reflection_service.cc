@@ -15,7 +15,6 @@
 
 #include "api/protobuf_log.h"
 #include "api/status.h"
-#include "service/service_names.h"
 
 namespace sluice {
 namespace {
@@ -166,7 +165,7 @@ void AddReflection(rpc::Methods& methods, AdmitCall admit) {
         PathOfVersion<grpc::reflection::v1alpha::ServerReflectionRequest>()}) {
     methods.push_back({.path = path, .stream = make, .is_probe = true});
   }
-  *names = ServiceNames(methods);
+  *names = rpc::ServiceNames(methods);
 }
 
 }  // namespace sluice
