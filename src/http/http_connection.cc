@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "net/connection_age.h"
-
 namespace sluice {
 namespace {
 
@@ -22,12 +20,9 @@ constexpr std::chrono::seconds kEndTime(2);
 }  // namespace
 
 HttpConnection::HttpConnection(HttpLoopState& shared, net::TransportPtr transport, bool has_place)
-    : net::ServedConnection(has_place),
+    : net::ServedConnection(shared.loop(), std::move(transport), has_place,
+                            shared.options().max_connection_age, shared.options().no_place_time),
       shared_(shared),
-      transport_(std::move(transport)),
-      too_old_at_(net::EndOfAge(shared.loop(), shared.options().max_connection_age)),
-      ends_at_(has_place ? SteadyTime::max()
-                         : shared.loop().now() + shared.options().no_place_time),
       timer_(shared.loop().timers(), [this] { OnTime(); }),
       since_(shared.loop().now()) {}
 
@@ -43,7 +38,6 @@ void HttpConnection::OnClose() {
   timer_.Cancel();
   later_.reset();
   if (exchange_) exchange_->Detach();
-  transport_->Close();
 }
 
 void HttpConnection::Receive(std::string_view bytes) {
@@ -55,11 +49,6 @@ void HttpConnection::Receive(std::string_view bytes) {
     transport_->SetReading(false);
   }
   CountBuffered();
-}
-
-void HttpConnection::Discard(std::size_t bytes) {
-  discarded_ += bytes;
-  if (discarded_ > net::Transport::kMaxDiscarded) transport_->SetReading(false);
 }
 
 // Processes buffered requests until the unsent output reaches its limit.
@@ -217,7 +206,7 @@ net::Occupant HttpConnection::AsOccupant() const {
   } else if (unsent() == 0 && state_ == State::kIdle) {
     standing = used_ ? Standing::kIdle : Standing::kUnused;
   }
-  return {.state = standing, .since = since_, .network = transport_->peer().network};
+  return {.state = standing, .since = since_};
 }
 
 void HttpConnection::Drain() {

@@ -43,7 +43,6 @@ class HttpConnection final : public net::ServedConnection {
   void OnDrained() override { NoteAllSent(); }
   void OnClose() override;
 
-  void Discard(std::size_t bytes);
   void ReadRequests();
   bool ReadRequest();
   void ReadLater();
@@ -62,9 +61,6 @@ class HttpConnection final : public net::ServedConnection {
   std::size_t unsent() const { return output_.size() - taken_; }
 
   HttpLoopState& shared_;
-  const net::TransportPtr transport_;
-  const SteadyTime too_old_at_;
-  const SteadyTime ends_at_;  // when a connection without a place ends; otherwise max()
   net::Timer timer_;
   State state_ = State::kIdle;
   SteadyTime since_;  // when it last began to wait for the client or the handler
@@ -78,7 +74,6 @@ class HttpConnection final : public net::ServedConnection {
   std::size_t taken_ = 0;
   std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
   std::size_t buffered_ = 0;                // the bytes that `shared_` counts
-  std::size_t discarded_ = 0;               // the bytes received while ending
   std::unique_ptr<RequestReader> reader_;   // set while reading
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay

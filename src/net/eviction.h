@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,9 +19,8 @@ struct Occupant {
     kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;
-  SteadyTime since;          // in this state
-  std::string_view network;  // Peer::network
-  std::size_t places = 0;    // of its network, on all loops
+  SteadyTime since;        // in this state
+  std::size_t places = 0;  // of its network (Peer::network), on all loops
 };
 
 // Returns the indices of at most `count` occupants to close, in the order to close them: those of

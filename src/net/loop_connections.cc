@@ -13,6 +13,12 @@ constexpr std::size_t kRoomPart = 64;
 // The maximum number of connections without a place. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
 
+SteadyTime EndOfAge(Loop& loop, Duration max_age) {
+  if (max_age == Duration::zero()) return SteadyTime::max();
+  const auto percent = static_cast<std::int64_t>(90 + loop.Random() % 21);
+  return loop.now() + max_age * percent / 100;
+}
+
 }  // namespace
 
 bool ConnectionCount::TryAdd() {
@@ -57,9 +63,22 @@ bool ConnectionCount::WaitForNone(SteadyTime deadline) {
   return none_.WaitUntil(mutex_, deadline, [this] { return open() == 0; });
 }
 
+ServedConnection::ServedConnection(Loop& loop, TransportPtr transport, bool has_place,
+                                   Duration max_age, Duration no_place_time)
+    : transport_(std::move(transport)),
+      too_old_at_(EndOfAge(loop, max_age)),
+      ends_at_(has_place ? SteadyTime::max() : loop.now() + no_place_time),
+      has_place_(has_place) {}
+
+void ServedConnection::Discard(std::size_t bytes) {
+  discarded_ += bytes;
+  if (discarded_ > Transport::kMaxDiscarded) transport_->SetReading(false);
+}
+
 void ServedConnection::Close() {
   LoopConnections* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
+  transport_->Close();
   OnClose();
   owner->Remove(*this);
 }
@@ -70,7 +89,7 @@ void LoopConnections::Add(std::unique_ptr<ServedConnection> connection, LoopAssi
     without_place_.front()->Close();
   }
   if (!added.has_place()) without_place_.push_back(&added);
-  if (added.has_place()) added.network_ = &count_.Enter(added.AsOccupant().network);
+  if (added.has_place()) added.network_ = &count_.Enter(added.transport_->peer().network);
   added.owner_ = this;
   added.assignment_ = std::move(assignment);
   added.in_owner_ = all_.insert(all_.end(), std::move(connection));

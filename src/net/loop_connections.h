@@ -69,8 +69,8 @@ class ServedConnection : public Protocol, public Disposable {
 
   virtual Occupant AsOccupant() const = 0;
 
-  // Closes the connection at once, and destroys it at the end of the iteration. No callback
-  // follows.
+  // Closes the connection and its transport at once, and destroys it at the end of the iteration.
+  // No callback follows.
   void Close();
 
   // Whether it has a place among the server's connections. Without one, only probes are answered,
@@ -78,18 +78,29 @@ class ServedConnection : public Protocol, public Disposable {
   bool has_place() const { return has_place_; }
 
  protected:
-  explicit ServedConnection(bool has_place) : has_place_(has_place) {}
+  // `max_age`: 10 % jitter is added, so that callers that connected together do not reconnect
+  // together. Zero: no maximum. `no_place_time`: the life of a connection without a place.
+  ServedConnection(Loop& loop, TransportPtr transport, bool has_place, Duration max_age = {},
+                   Duration no_place_time = {});
+
+  // For input that the connection does not read any more.
+  void Discard(std::size_t bytes);
+
+  const TransportPtr transport_;
+  const SteadyTime too_old_at_;  // when the connection should end, so that the caller reconnects
+  const SteadyTime ends_at_;     // when a connection without a place ends; otherwise max()
 
  private:
   friend class LoopConnections;
 
-  virtual void OnClose() = 0;
+  virtual void OnClose() {}
 
   const bool has_place_;
   LoopConnections* owner_ = nullptr;             // null: not added yet, or closed
   ConnectionCount::Network* network_ = nullptr;  // null: has no place
   std::list<std::unique_ptr<ServedConnection>>::iterator in_owner_;
   LoopAssignment assignment_;
+  std::size_t discarded_ = 0;
 };
 
 // Loop thread only.

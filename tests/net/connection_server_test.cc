@@ -20,15 +20,15 @@ namespace {
 // Sends at once whether it has a place, then waits. The server may close it at any time.
 class Greeter final : public ServedConnection {
  public:
-  Greeter(TransportPtr transport, bool has_place)
-      : ServedConnection(has_place), transport_(std::move(transport)) {}
+  Greeter(Loop& loop, TransportPtr transport, bool has_place)
+      : ServedConnection(loop, std::move(transport), has_place) {}
 
   void Start() override {
     transport_->Start(*this);
     transport_->RequestFlush();
   }
   void Drain() override { Close(); }
-  Occupant AsOccupant() const override { return {.network = transport_->peer().network}; }
+  Occupant AsOccupant() const override { return {}; }
 
  private:
   void Receive(std::string_view) override {}
@@ -36,9 +36,7 @@ class Greeter final : public ServedConnection {
     if (!std::exchange(greeted_, true)) out += has_place() ? '+' : '-';
   }
   void OnClosed(Closure, std::string_view) override { Close(); }
-  void OnClose() override { transport_->Close(); }
 
-  const TransportPtr transport_;
   bool greeted_ = false;
 };
 
@@ -55,8 +53,8 @@ class ConnectionServerTest : public testing::Test {
                                        {.address = address_, .max_connections = max_connections})
                   .value();
     server_->Start({.make =
-                        [](EpollLoop&, TransportPtr transport, bool has_place) {
-                          return std::make_unique<Greeter>(std::move(transport), has_place);
+                        [](EpollLoop& loop, TransportPtr transport, bool has_place) {
+                          return std::make_unique<Greeter>(loop, std::move(transport), has_place);
                         },
                     .on_refused = [] {},
                     .on_replaced = [] {}});

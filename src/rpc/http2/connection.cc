@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "net/connection_age.h"
-
 namespace sluice::rpc::http2 {
 
 Connection::Connection(Shard& shard, net::TransportPtr transport, bool has_place)
-    : net::ServedConnection(has_place),
+    : net::ServedConnection(shard.loop(), std::move(transport), has_place,
+                            shard.state().options().max_connection_age,
+                            shard.state().times().no_place),
       shard_(shard),
       times_(shard.state().times()),
-      transport_(std::move(transport)),
       session_(shard, *transport_),
       started_(shard.loop().now()),
-      too_old_at_(net::EndOfAge(shard.loop(), shard.state().options().max_connection_age)),
-      ends_at_(has_place ? SteadyTime::max() : started_ + times_.no_place),
       last_received_(started_),
       last_taken_(started_),
       check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
@@ -57,11 +54,6 @@ void Connection::AfterInput(bool fine) {
 void Connection::ReadWhileTaken() {
   held_back_ = transport_->unsent() > 0;
   transport_->SetReading(!session_.paused() && !held_back_);
-}
-
-void Connection::Discard(std::size_t bytes) {
-  discarded_ += bytes;
-  if (discarded_ > net::Transport::kMaxDiscarded) transport_->SetReading(false);
 }
 
 void Connection::TakeOutput(std::string& out) {
@@ -124,7 +116,6 @@ void Connection::OnClose() {
   check_timer_.Cancel();
   resume_timer_.Cancel();
   drain_timer_.Cancel();
-  transport_->Close();
   session_.CloseStreams();
   shard_.PublishOpenCalls();
 }
@@ -135,11 +126,9 @@ net::Occupant Connection::AsOccupant() const {
   if (transport_->unsent() > 0) stuck = std::min(stuck, last_taken_);
   if (!session_.settled()) stuck = std::min(stuck, started_);
   if (state_ == State::kLingering) stuck = std::min(stuck, last_received_);
-  const std::string_view network = transport_->peer().network;
-  if (stuck <= shard_.loop().now() - times_.stuck) return {Standing::kStuck, stuck, network};
-  if (session_.has_calls()) return {Standing::kBusy, last_received_, network};
-  const bool used = session_.admission().used();
-  return {used ? Standing::kIdle : Standing::kUnused, last_received_, network};
+  if (stuck <= shard_.loop().now() - times_.stuck) return {Standing::kStuck, stuck};
+  if (session_.has_calls()) return {Standing::kBusy, last_received_};
+  return {session_.admission().used() ? Standing::kIdle : Standing::kUnused, last_received_};
 }
 
 void Connection::CheckBy(SteadyTime time) {

@@ -45,7 +45,6 @@ class Connection final : public net::ServedConnection {
   void OnClose() override;
   void AfterInput(bool fine);
   void ReadWhileTaken();
-  void Discard(std::size_t bytes);
   void EndNotice();
   void BeginLinger();
   void EndLinger();
@@ -56,17 +55,13 @@ class Connection final : public net::ServedConnection {
 
   Shard& shard_;
   const Times& times_;
-  net::TransportPtr transport_;
   Session session_;
   State state_ = State::kOpen;
   const SteadyTime started_;
-  const SteadyTime too_old_at_;
-  const SteadyTime ends_at_;  // when a connection without a place ends; otherwise max()
   SteadyTime last_received_;
   SteadyTime last_taken_;  // when the transport last took output after it had sent all
   SteadyTime pinged_at_{};
-  bool held_back_ = false;     // not reading, since the peer does not read
-  std::size_t discarded_ = 0;  // bytes received while lingering
+  bool held_back_ = false;  // not reading, since the peer does not read
   net::Timer check_timer_;
   net::Timer resume_timer_;  // processes input left over from an iteration
   net::Timer drain_timer_;
