@@ -15,8 +15,8 @@ class TlsServerContext;
 
 struct HttpOptions {
   // Beyond this number, a new connection replaces one whose client does not wait for an answer
-  // (net/eviction.h). If all clients wait for answers, requests on the new connection are answered
-  // with 503, except probes.
+  // (net/loop_connections.h). If all clients wait for answers, requests on the new connection are
+  // answered with 503, except probes.
   std::size_t max_connections = 1'024;
   // The maximum bytes of unfinished requests and unread answers. Beyond it, connections are closed
   // in the same order.

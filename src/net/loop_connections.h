@@ -1,13 +1,15 @@
 // The connections of a server: their number on all loops, and those on one loop, some of which are
-// closed to make room for others (net/eviction.h).
+// closed to make room for a new one, or to free memory.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,12 +18,31 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "net/eviction.h"
 #include "net/io_threads.h"
 #include "net/loop.h"
 #include "net/transport.h"
 
 namespace sluice::net {
+
+// A connection that has a place.
+struct Occupant {
+  enum class State : std::uint8_t {
+    kBusy,    // its peer waits for an answer; never closed
+    kIdle,    // its peer has no request now, but had one before
+    kUnused,  // its peer has not sent a request yet
+    kStuck,   // its peer does not complete a request, or does not read an answer
+  };
+  State state = State::kIdle;
+  SteadyTime since;        // in this state
+  std::size_t places = 0;  // of its network (Peer::network), on all loops
+};
+
+// Returns the indices of at most `count` occupants to close, in the order to close them: those of
+// networks with more than `share` places come first; then stuck ones, then unused ones, then idle
+// ones. Within each group, the oldest comes first; equally old ones are ordered by index. Spares
+// networks with fewer than `least` places.
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std::size_t least,
+                                       std::size_t share, std::size_t count);
 
 // Counts the open connections of a server that have a place. Thread-safe.
 class ConnectionCount {

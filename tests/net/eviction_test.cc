@@ -1,5 +1,4 @@
-#include "net/eviction.h"
-
+// Which connections are closed to make room for a new one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +7,8 @@
 #include <map>
 #include <string_view>
 #include <vector>
+
+#include "net/loop_connections.h"
 
 namespace sluice::net {
 namespace {

@@ -33,8 +33,9 @@ struct ServerOptions {
   net::TlsServerContext* tls = nullptr;
   // The maximum decompressed size of a message. Larger messages fail with RESOURCE_EXHAUSTED.
   std::size_t max_message_bytes = 1024 * 1024;
-  // A connection beyond this number replaces one that waits for no answer (net/eviction.h). If all
-  // connections wait for answers, the new one gets answers to probes only, and ends after a second.
+  // A connection beyond this number replaces one that waits for no answer
+  // (net/loop_connections.h). If all connections wait for answers, the new one gets answers to
+  // probes only, and ends after a second.
   std::size_t max_connections = 100'000;
   // A connection gets GOAWAY at this age, with 10 % jitter. Streams are asked to end and open calls
   // finish. The caller then reconnects, perhaps to another server. Zero disables this.
