@@ -1,9 +1,11 @@
-#include "net/connect.h"
+// Connecting: resolves the name, then tries its addresses in order.
+#include "net/epoll_loop.h"
 
 #include <cerrno>
 #include <utility>
 #include <vector>
 
+#include "net/resolver.h"
 #include "net/socket.h"
 
 namespace sluice::net {
@@ -24,12 +26,7 @@ class PendingSocket final : public EventHandler {
   }
 
  private:
-  void OnEvents(std::uint32_t) override {
-    int error = 0;
-    socklen_t size = sizeof error;
-    getsockopt(socket_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    done_(error);
-  }
+  void OnEvents(std::uint32_t) override { done_(socket_.TakeError()); }
 
   Poller& poller_;
   Socket socket_;
@@ -38,19 +35,23 @@ class PendingSocket final : public EventHandler {
 
 class Attempt final : public ConnectAttempt {
  public:
-  Attempt(Loop& loop, Poller& poller, Resolver& resolver, ConnectRequest request)
+  // `timeout`: for each address of the name.
+  Attempt(EpollLoop& loop, Duration timeout, FlushStage stage, ConnectDone done)
       : loop_(loop),
-        poller_(poller),
-        request_(std::move(request)),
-        timer_(loop.timers(), [this] { TryNext("no answer in time"); }) {
-    resolver.Resolve(request_.address, loop, [this, alive = std::weak_ptr(alive_)](auto endpoints) {
+        timeout_(timeout),
+        stage_(stage),
+        done_(std::move(done)),
+        timer_(loop.timers(), [this] { TryNext("no answer in time"); }) {}
+  ~Attempt() override { DropPending(); }
+
+  void Start(Resolver& resolver, const Address& address) {
+    resolver.Resolve(address, loop_, [this, alive = std::weak_ptr(alive_)](auto endpoints) {
       if (alive.expired()) return;
       if (!endpoints) return Fail(endpoints.error().message);
       endpoints_ = std::move(*endpoints);
       TryNext("the name has no address");
     });
   }
-  ~Attempt() override { DropPending(); }
 
  private:
   // `failure`: why the previous address failed.
@@ -62,10 +63,10 @@ class Attempt final : public ConnectAttempt {
     if (!socket) return TryNext(socket.error().message);
     const int failed = ::connect(socket->fd(), endpoint.get(), endpoint.size);
     if (failed != 0 && errno != EINPROGRESS) return TryNext(ErrorText(errno));
-    pending_ = std::make_unique<PendingSocket>(poller_, std::move(*socket), [this](int error) {
-      error == 0 ? Succeed() : TryNext(ErrorText(error));
-    });
-    timer_.Start(loop_.now() + request_.timeout);
+    pending_ = std::make_unique<PendingSocket>(
+        loop_.poller(), std::move(*socket),
+        [this](int error) { error == 0 ? Succeed() : TryNext(ErrorText(error)); });
+    timer_.Start(loop_.now() + timeout_);
   }
 
   void Succeed() {
@@ -73,7 +74,7 @@ class Attempt final : public ConnectAttempt {
     Socket socket = pending_->Take();
     loop_.DisposeLater(std::move(pending_));
     socket.SetNoDelay();
-    Finish(loop_.Adopt(std::move(socket), request_.stage));
+    Finish(loop_.Adopt(std::move(socket), stage_));
   }
 
   void Fail(const std::string& cause) { Finish(Error{ErrorCode::kUnavailable, cause}); }
@@ -81,7 +82,7 @@ class Attempt final : public ConnectAttempt {
   // `done` may destroy this attempt.
   void Finish(Result<TransportPtr> result) {
     timer_.Cancel();
-    const ConnectDone done = std::exchange(request_.done, nullptr);
+    const ConnectDone done = std::exchange(done_, nullptr);
     done(std::move(result));
   }
 
@@ -91,9 +92,10 @@ class Attempt final : public ConnectAttempt {
     loop_.DisposeLater(std::move(pending_));
   }
 
-  Loop& loop_;
-  Poller& poller_;
-  ConnectRequest request_;
+  EpollLoop& loop_;
+  const Duration timeout_;
+  const FlushStage stage_;
+  ConnectDone done_;
   Timer timer_;
   std::vector<Endpoint> endpoints_;
   std::size_t next_ = 0;
@@ -103,9 +105,11 @@ class Attempt final : public ConnectAttempt {
 
 }  // namespace
 
-std::unique_ptr<ConnectAttempt> StartConnecting(Loop& loop, Poller& poller, Resolver& resolver,
-                                                ConnectRequest request) {
-  return std::make_unique<Attempt>(loop, poller, resolver, std::move(request));
+std::unique_ptr<ConnectAttempt> EpollLoop::Connect(const Address& address, Duration connect_timeout,
+                                                   FlushStage stage, ConnectDone done) {
+  auto attempt = std::make_unique<Attempt>(*this, connect_timeout, stage, std::move(done));
+  attempt->Start(resolver_, address);
+  return attempt;
 }
 
 }  // namespace sluice::net

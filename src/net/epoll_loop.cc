@@ -4,7 +4,6 @@
 #include <random>
 
 #include "metrics/histogram.h"
-#include "net/connect.h"
 #include "net/socket_transport.h"
 
 namespace sluice::net {
@@ -100,13 +99,6 @@ void EpollLoop::NoteLoad(SteadyTime began, SteadyTime ended) {
 TransportPtr EpollLoop::Adopt(Socket socket, FlushStage stage) {
   return TransportPtr(new SocketTransport(*this, poller_, std::move(socket), stage),
                       TransportDeleter{.loop = this});
-}
-
-std::unique_ptr<ConnectAttempt> EpollLoop::Connect(const Address& address, Duration connect_timeout,
-                                                   FlushStage stage, ConnectDone done) {
-  return StartConnecting(
-      *this, poller_, resolver_,
-      {.address = address, .timeout = connect_timeout, .stage = stage, .done = std::move(done)});
 }
 
 }  // namespace sluice::net

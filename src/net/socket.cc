@@ -18,38 +18,36 @@ namespace sluice::net {
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
-std::string Endpoint::ToString() const {
+std::string IpText(int family, const void* ip) {
   std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(family, ip, text.data(), text.size());
+  return text.data();
+}
+
+std::string Endpoint::ToString() const {
   if (storage.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
-    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-    return fmt::format("{}:{}", text.data(), ntohs(v4.sin_port));
+    return fmt::format("{}:{}", IpText(AF_INET, &v4.sin_addr), ntohs(v4.sin_port));
   }
   if (storage.ss_family == AF_INET6) {
     const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
-    inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(v6.sin6_port));
+    return fmt::format("[{}]:{}", IpText(AF_INET6, &v6.sin6_addr), ntohs(v6.sin6_port));
   }
   return "unix";
 }
 
 std::string Endpoint::Network() const {
   constexpr std::size_t kHostBytes = 8;
-  std::array<char, INET6_ADDRSTRLEN> text{};
   if (storage.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(storage).sin_addr, text.data(),
-              text.size());
-    return text.data();
+    return IpText(AF_INET, &reinterpret_cast<const sockaddr_in&>(storage).sin_addr);
   }
   if (storage.ss_family != AF_INET6) return "unix";
   in6_addr v6 = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&v6)) {
-    inet_ntop(AF_INET, &v6.s6_addr[sizeof v6 - sizeof(in_addr)], text.data(), text.size());
-    return text.data();
+    return IpText(AF_INET, &v6.s6_addr[sizeof v6 - sizeof(in_addr)]);
   }
   std::fill_n(&v6.s6_addr[kHostBytes], kHostBytes, std::uint8_t{0});
-  inet_ntop(AF_INET6, &v6, text.data(), text.size());
-  return fmt::format("{}/64", text.data());
+  return IpText(AF_INET6, &v6) + "/64";
 }
 
 Result<Endpoint> Endpoint::FromNumeric(const Address& address) {
@@ -118,6 +116,13 @@ Endpoint Socket::Local() const {
 void Socket::SetNoDelay() const {
   constexpr int kOn = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+}
+
+int Socket::TakeError() const {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
 }
 
 }  // namespace sluice::net

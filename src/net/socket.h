@@ -51,9 +51,15 @@ class Socket {
   // Sets TCP_NODELAY: small writes are sent at once. Does nothing on a unix socket.
   void SetNoDelay() const;
 
+  // The errno of the last asynchronous error, or 0. Clears it.
+  int TakeError() const;
+
  private:
   int fd_ = -1;
 };
+
+// "192.0.2.1" or "2001:db8::1", from an address of the family AF_INET or AF_INET6.
+std::string IpText(int family, const void* ip);
 
 // The system's text for an errno, such as "Connection refused".
 std::string ErrorText(int error);

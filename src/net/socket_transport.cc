@@ -59,7 +59,10 @@ void SocketTransport::OnEvents(std::uint32_t events) {
 
 void SocketTransport::Read() {
   // EPOLLIN is not watched now, so this is an error or a hang-up.
-  if (input_ended_ || !reading_) return Lose(PendingError());
+  if (input_ended_ || !reading_) {
+    const int error = socket_.TakeError();
+    return Lose(error != 0 ? error : ECONNRESET);
+  }
   auto& buffer = poller_.read_buffer();
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
@@ -114,13 +117,6 @@ void SocketTransport::WatchFor(std::uint32_t events) {
   if (events == events_) return;
   events_ = events;
   poller_.ChangeEvents(socket_.fd(), events, *this);
-}
-
-int SocketTransport::PendingError() const {
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(socket_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error != 0 ? error : ECONNRESET;
 }
 
 void SocketTransport::Lose(int error) {

@@ -32,7 +32,6 @@ class SocketTransport final : public Transport, private EventHandler {
   std::size_t Send(std::string_view bytes);
   bool SendRest();
   void WatchFor(std::uint32_t events);
-  int PendingError() const;
   void Lose(int error);
 
   Loop& loop_;

@@ -1,6 +1,5 @@
 #include "net/tls_session.h"
 
-#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
@@ -18,13 +17,10 @@ namespace sluice::net {
 namespace {
 
 // Empty if its length is not that of an address: OpenSSL does not check that.
-std::string IpText(const ASN1_OCTET_STRING& ip) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
+std::string IpOf(const ASN1_OCTET_STRING& ip) {
   const int length = ASN1_STRING_length(&ip);
   if (length != 4 && length != 16) return {};
-  const int family = length == 4 ? AF_INET : AF_INET6;
-  inet_ntop(family, ASN1_STRING_get0_data(&ip), text.data(), text.size());
-  return text.data();
+  return IpText(length == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(&ip));
 }
 
 // Returns an empty string for unsupported types of names.
@@ -32,7 +28,7 @@ std::string IdentityOf(const GENERAL_NAME& name) {
   const auto with_type = [](std::string_view type, std::string_view text) {
     return text.empty() ? std::string() : fmt::format("{}:{}", type, text);
   };
-  if (name.type == GEN_IPADD) return with_type("ip", IpText(*name.d.iPAddress));
+  if (name.type == GEN_IPADD) return with_type("ip", IpOf(*name.d.iPAddress));
   const bool is_text = name.type == GEN_DNS || name.type == GEN_URI || name.type == GEN_EMAIL;
   if (!is_text) return {};
   const ASN1_IA5STRING& text = *name.d.ia5;

@@ -1,6 +1,4 @@
 // Connecting by name, with a fake name service.
-#include "net/connect.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
