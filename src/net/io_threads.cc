@@ -15,17 +15,10 @@ constexpr std::uint32_t kLoadStep = 128;
 
 }  // namespace
 
-IoThreads::IoThreads(std::size_t count, Resolver::Lookup lookup)
-    : resolver_(std::make_unique<Resolver>(std::move(lookup))) {
+IoThreads::IoThreads(std::size_t count, Resolver::Lookup lookup) : resolver_(std::move(lookup)) {
   for (std::size_t i = 0; i < count; ++i) {
-    threads_.push_back(std::make_unique<IoThread>(i, *resolver_));
+    threads_.push_back(std::make_unique<IoThread>(i, resolver_));
   }
-}
-
-// The resolver posts to the loops, so it is destroyed before them.
-IoThreads::~IoThreads() {
-  Stop();
-  resolver_.reset();
 }
 
 void IoThreads::MeasureLateness(Histogram& histogram) {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/thread.h"
@@ -24,29 +23,25 @@ class LoopAssignment {
       : loop_(&loop), connections_(&connections) {
     connections.fetch_add(1, std::memory_order_relaxed);
   }
-  LoopAssignment(LoopAssignment&& other) noexcept
-      : loop_(other.loop_), connections_(std::exchange(other.connections_, nullptr)) {}
-  LoopAssignment& operator=(LoopAssignment&& other) noexcept {
-    loop_ = other.loop_;
-    std::swap(connections_, other.connections_);
-    return *this;
-  }
-  ~LoopAssignment() {
-    if (connections_ != nullptr) connections_->fetch_sub(1, std::memory_order_relaxed);
-  }
 
   EpollLoop& loop() const { return *loop_; }
 
  private:
+  struct Leave {
+    void operator()(std::atomic<int>* connections) const {
+      connections->fetch_sub(1, std::memory_order_relaxed);
+    }
+  };
+
   EpollLoop* loop_ = nullptr;
-  std::atomic<int>* connections_ = nullptr;
+  std::unique_ptr<std::atomic<int>, Leave> connections_;
 };
 
 class IoThreads {
  public:
   // REQUIRES: count > 0
   explicit IoThreads(std::size_t count, Resolver::Lookup lookup = Resolver::SystemLookup);
-  ~IoThreads();
+  ~IoThreads() { Stop(); }
 
   std::size_t size() const { return threads_.size(); }
   EpollLoop& loop(std::size_t index) { return threads_[index]->loop; }
@@ -82,8 +77,8 @@ class IoThreads {
     Thread thread;
   };
 
-  std::unique_ptr<Resolver> resolver_;
   std::vector<std::unique_ptr<IoThread>> threads_;
+  Resolver resolver_;  // posts to the loops, so it is destroyed before them
 };
 
 }  // namespace sluice::net

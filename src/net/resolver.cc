@@ -9,7 +9,9 @@
 
 namespace sluice::net {
 
-Resolver::Resolver(Lookup lookup) : state_(std::make_shared<State>(std::move(lookup))) {}
+Resolver::Resolver(Lookup lookup)
+    : state_(std::make_shared<State>(std::move(lookup))),
+      thread_("dns", [state = state_] { Run(*state); }) {}
 
 Resolver::~Resolver() {
   bool stuck = false;
@@ -19,7 +21,6 @@ Resolver::~Resolver() {
     stuck = state_->looking_up;
     state_->changed.NotifyAll();
   }
-  const MutexLock lock(start_mutex_);
   stuck ? thread_.Detach() : thread_.Join();
 }
 
@@ -31,14 +32,9 @@ void Resolver::Resolve(const Address& address, Loop& loop, Done done) {
     });
     return;
   }
-  {
-    const MutexLock lock(state_->mutex);
-    state_->questions.push_back({.address = address, .loop = &loop, .done = std::move(done)});
-    state_->changed.NotifyAll();
-  }
-  const MutexLock lock(start_mutex_);
-  if (std::exchange(started_, true)) return;
-  thread_ = Thread("dns", [state = state_] { Run(*state); });
+  const MutexLock lock(state_->mutex);
+  state_->questions.push_back({.address = address, .loop = &loop, .done = std::move(done)});
+  state_->changed.NotifyAll();
 }
 
 void Resolver::Run(State& state) {

@@ -57,9 +57,7 @@ class Resolver {
   static void Run(State& state);
 
   const std::shared_ptr<State> state_;
-  Mutex start_mutex_;
-  Thread thread_ SLUICE_GUARDED_BY(start_mutex_);  // started by the first lookup
-  bool started_ SLUICE_GUARDED_BY(start_mutex_) = false;
+  Thread thread_;
 };
 
 }  // namespace sluice::net
