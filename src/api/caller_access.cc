@@ -50,23 +50,9 @@ CallerRight RightFor(const CheckRequest& request) {
   }
 }
 
-std::string_view WordOf(CallerRight right) {
-  switch (right) {
-    case CallerRight::kConsume:
-      return "consume";
-    case CallerRight::kPeek:
-      return "peek";
-    case CallerRight::kCharge:
-      return "charge";
-    case CallerRight::kRefund:
-      return "refund";
-    case CallerRight::kLease:
-      return "lease";
-    case CallerRight::kMetrics:
-      return "metrics";
-  }
-  return "";
-}
+// By CallerRight.
+constexpr std::array<std::string_view, 6> kRightNames = {"consume", "peek",  "charge",
+                                                         "refund",  "lease", "metrics"};
 
 }  // namespace
 
@@ -168,7 +154,8 @@ Result<void> CallerAccess::MayAsk(const Caller& caller, std::string_view domain,
                                   CallerRight right) const {
   if (!HasDomain(caller, domain)) return Forbid(caller, "domain: the caller has no access to it");
   if (caller.rights.Has(right)) return {};
-  return Forbid(caller, fmt::format("mode: the caller may not {}", WordOf(right)));
+  return Forbid(caller, fmt::format("mode: the caller may not {}",
+                                    kRightNames[static_cast<std::size_t>(right)]));
 }
 
 Result<void> CallerAccess::MayCheck(const Caller& caller, CheckRequest& request) const {

@@ -105,26 +105,18 @@ HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {
 }
 
 int HttpStatusOf(rpc::StatusCode code) {
-  switch (code) {
-    case rpc::StatusCode::kOk:
-      return 200;
-    case rpc::StatusCode::kInvalidArgument:
-      return 400;
-    case rpc::StatusCode::kUnauthenticated:
-      return 401;
-    case rpc::StatusCode::kPermissionDenied:
-      return 403;
-    case rpc::StatusCode::kNotFound:
-      return 404;
-    case rpc::StatusCode::kResourceExhausted:
-      return 429;
-    case rpc::StatusCode::kUnavailable:
-      return 503;
-    case rpc::StatusCode::kDeadlineExceeded:
-      return 504;
-    default:
-      return 500;
-  }
+  using enum rpc::StatusCode;
+  static constexpr std::pair<rpc::StatusCode, int> kStatuses[] = {{kOk, 200},
+                                                                  {kInvalidArgument, 400},
+                                                                  {kUnauthenticated, 401},
+                                                                  {kPermissionDenied, 403},
+                                                                  {kNotFound, 404},
+                                                                  {kResourceExhausted, 429},
+                                                                  {kUnavailable, 503},
+                                                                  {kDeadlineExceeded, 504}};
+  const auto* const found = std::find_if(std::begin(kStatuses), std::end(kStatuses),
+                                         [code](const auto& it) { return it.first == code; });
+  return found == std::end(kStatuses) ? 500 : found->second;
 }
 
 }  // namespace sluice

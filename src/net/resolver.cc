@@ -9,9 +9,7 @@
 
 namespace sluice::net {
 
-Resolver::Resolver(Lookup lookup)
-    : state_(std::make_shared<State>(std::move(lookup))),
-      thread_("dns", [state = state_] { Run(*state); }) {}
+Resolver::Resolver(Lookup lookup) : state_(std::make_shared<State>(std::move(lookup))) {}
 
 Resolver::~Resolver() {
   bool stuck = false;
@@ -35,6 +33,8 @@ void Resolver::Resolve(const Address& address, Loop& loop, Done done) {
   const MutexLock lock(state_->mutex);
   state_->questions.push_back({.address = address, .loop = &loop, .done = std::move(done)});
   state_->changed.NotifyAll();
+  if (std::exchange(state_->started, true)) return;
+  thread_ = Thread("dns", [state = state_] { Run(*state); });
 }
 
 void Resolver::Run(State& state) {

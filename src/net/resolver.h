@@ -50,6 +50,7 @@ class Resolver {
     Mutex mutex;
     CondVar changed;
     bool stopped SLUICE_GUARDED_BY(mutex) = false;
+    bool started SLUICE_GUARDED_BY(mutex) = false;
     bool looking_up SLUICE_GUARDED_BY(mutex) = false;
     std::deque<Question> questions SLUICE_GUARDED_BY(mutex);
   };
@@ -57,7 +58,7 @@ class Resolver {
   static void Run(State& state);
 
   const std::shared_ptr<State> state_;
-  Thread thread_;
+  Thread thread_;  // started by the first lookup
 };
 
 }  // namespace sluice::net

@@ -1,6 +1,7 @@
 #include "rpc/http2/request_head.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace sluice::rpc::http2 {
@@ -9,25 +10,10 @@ namespace {
 constexpr std::size_t kFieldOverhead = 32;
 constexpr std::size_t kMaxEncodingName = 64;
 
-// The nanoseconds in a unit of grpc-timeout, or 0 for an unknown unit.
-constexpr std::int64_t UnitNanoseconds(char unit) {
-  switch (unit) {
-    case 'H':
-      return 3'600'000'000'000;
-    case 'M':
-      return 60'000'000'000;
-    case 'S':
-      return 1'000'000'000;
-    case 'm':
-      return 1'000'000;
-    case 'u':
-      return 1'000;
-    case 'n':
-      return 1;
-    default:
-      return 0;
-  }
-}
+// The units of grpc-timeout, and the nanoseconds in each.
+constexpr std::string_view kUnits = "HMSmun";
+constexpr std::array<std::int64_t, 6> kUnitNanoseconds = {
+    3'600'000'000'000, 60'000'000'000, 1'000'000'000, 1'000'000, 1'000, 1};
 
 Encoding ParseEncoding(std::string_view name) {
   if (name == "gzip") return Encoding::kGzip;
@@ -40,8 +26,9 @@ Encoding ParseEncoding(std::string_view name) {
 std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text) {
   constexpr std::size_t kMaxDigits = 8;
   if (text.size() < 2 || text.size() > kMaxDigits + 1) return std::nullopt;
-  const std::int64_t unit = UnitNanoseconds(text.back());
-  if (unit == 0) return std::nullopt;
+  const std::size_t found = kUnits.find(text.back());
+  if (found == kUnits.npos) return std::nullopt;
+  const std::int64_t unit = kUnitNanoseconds[found];
   std::int64_t count = 0;
   for (const char c : text.substr(0, text.size() - 1)) {
     if (c < '0' || c > '9') return std::nullopt;
