@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "store/redis/make_topology.h"
 
 namespace sluice {
 namespace {

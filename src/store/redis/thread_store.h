@@ -19,7 +19,6 @@
 #include "net/transport.h"
 #include "store/redis/delayed_checks.h"
 #include "store/redis/node.h"
-#include "store/redis/node_owner.h"
 #include "store/redis/pending_check.h"
 #include "store/redis/server_state.h"
 #include "store/redis/settler.h"
