@@ -80,9 +80,10 @@ class Connection final : private net::Protocol {
 
   bool ready() const { return state_ == State::kReady; }
 
-  // Queues a command, formatted by AppendCommand, for the end of this loop iteration. REQUIRES:
-  // ready().
-  void Send(std::string_view command);
+  // Queues a command for the end of this loop iteration. REQUIRES: ready().
+  void Send(std::initializer_list<std::string_view> command);
+  // The same for commands that AppendCommand has formatted.
+  void SendFormatted(std::string_view commands);
 
   // Closes the connection because of an error of the server, and reconnects. The server counts as
   // failing until MarkHealthy.

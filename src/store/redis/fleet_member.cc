@@ -3,7 +3,6 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -70,12 +69,8 @@ void FleetMember::Report() {
                        : std::chrono::floor<milliseconds>(clock_->Now()).time_since_epoch().count();
   const std::string time = fmt::to_string(now);
   const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
-  const std::array<std::string_view, 7> arguments{"EVAL", kReport, "1",       FleetMember::kKey,
-                                                  name_,  time,    gone_after};
-  std::string commands;
-  if (asked_) AppendCommand(std::array<std::string_view, 1>{"ASKING"}, commands);
-  AppendCommand(arguments, commands);
-  connection_.Send(commands);
+  if (asked_) connection_.Send({"ASKING"});
+  connection_.Send({"EVAL", kReport, "1", kKey, name_, time, gone_after});
   awaits_reply_ = true;
 }
 

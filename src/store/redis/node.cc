@@ -100,7 +100,7 @@ void Node::Reset(StoreReset& reset, bool asking) {
 void Node::Send(std::span<const std::string_view> arguments, InFlightCommand command) {
   std::string bytes;
   AppendCommand(arguments, bytes);
-  connection_.Send(bytes);
+  connection_.SendFormatted(bytes);
   in_flight_.Add(std::move(command), loop_.now());
 }
 
@@ -119,7 +119,7 @@ void Node::Flush() {
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
   if (pack->routing == Routing::kAsking) Ask();
-  connection_.Send(pack->command);
+  connection_.SendFormatted(pack->command);
   in_flight_.Add({.kind = Kind::kPack, .pack = std::move(pack)}, loop_.now());
   ArmTimer(loop_.now() + std::min(options_.timeout, options_.silence));
   metrics_.CountScriptCall();
@@ -140,7 +140,7 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 void Node::Inspect() {
   inspect_timer_.Start(loop_.now() + Inspection::kEvery);
   if (!connection_.ready()) return;
-  connection_.Send(Inspection::Command(clustered_));
+  connection_.SendFormatted(Inspection::Command(clustered_));
   in_flight_.Add({.kind = Kind::kInspection}, loop_.now());
 }
 
