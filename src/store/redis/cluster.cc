@@ -84,7 +84,7 @@ std::optional<Layout> LayoutOf(const redisReply& reply, const Address& asked) {
 void Cluster::Ask(Connection& connection) { connection.Send({"CLUSTER", "SLOTS"}); }
 
 void Cluster::Read(const redisReply& reply) {
-  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer({reply.str, reply.len});
+  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer(TextOf(reply));
   auto layout = LayoutOf(reply, asked());
   if (!layout) return OnNoAnswer("its slot map is malformed");
   if (layout->servers.empty()) return OnNoAnswer("no slot in its slot map has an owner");
