@@ -155,6 +155,12 @@ class StoreReset {
   // out; kTimeout: the counters may have been reset, any other: they were not
   std::optional<StoreFailure> failure;
 
+  // For stores: returns the reset to its owner.
+  void Finish(std::optional<StoreFailure> its_failure) {
+    failure = its_failure;
+    OnReset();
+  }
+
   // Called like StoreCheck::OnDecided.
   virtual void OnReset() = 0;
 };

@@ -117,8 +117,7 @@ void MemoryStore::Reset(StoreReset& reset) {
       Drop(shard, found);
     }
   }
-  reset.failure.reset();
-  reset.OnReset();
+  reset.Finish(std::nullopt);
 }
 
 // The twin of `decide` in scripts/lua/decide.lua, for a single check.

@@ -88,8 +88,8 @@ void Node::Submit(PendingPtr pending) {
 
 // A reset is rare, so it is sent without queueing.
 void Node::Reset(StoreReset& reset, bool asking) {
-  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
-  if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
+  if (!connection_.ready()) return reset.Finish(StoreFailure::kUnreachable);
+  if (reset.deadline <= loop_.now()) return reset.Finish(StoreFailure::kTimeout);
   ArmTimer(reset.deadline);
   if (asking) Ask();
   std::vector<std::string_view> arguments{"UNLINK"};
@@ -283,7 +283,7 @@ void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
   }
   if (failed) NoteError(TextOf(reply));
   if (reset == nullptr) return;
-  Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
+  reset->Finish(failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
 }
 
 // An error that ends the connection is counted and logged when the connection ends.
@@ -379,7 +379,7 @@ void Node::FailOverdue() {
   for (StoreCheck* const check : overdue) Fail(*check, StoreFailure::kTimeout);
   Fail(std::move(unsent), StoreFailure::kUnsent);
   for (StoreReset* const reset : in_flight_.TakeOverdueResets(now)) {
-    Finish(*reset, StoreFailure::kTimeout);
+    reset->Finish(StoreFailure::kTimeout);
   }
 }
 
@@ -425,7 +425,7 @@ void Node::FailAll() {
   restart_cause_ = {};
   for (InFlightCommand& command : in_flight_.TakeAll()) {
     if (command.pack) FailPack(*command.pack, StoreFailure::kTimeout);
-    if (command.reset != nullptr) Finish(*command.reset, StoreFailure::kTimeout);
+    if (command.reset != nullptr) command.reset->Finish(StoreFailure::kTimeout);
   }
   Fail(packer_.queue().RemoveExpired(SteadyTime::max()), StoreFailure::kUnreachable);
   metrics_.ShowWaiting(waiting_.waiting());
@@ -456,11 +456,6 @@ void Node::Fail(StoreCheck& check, StoreFailure failure) const {
   const bool of_caller = timed_out && check.last_deadline <= loop_.now();
   check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);
   check.OnDecided();
-}
-
-void Node::Finish(StoreReset& reset, std::optional<StoreFailure> failure) {
-  reset.failure = failure;
-  reset.OnReset();
 }
 
 }  // namespace sluice::redis

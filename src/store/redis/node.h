@@ -179,7 +179,6 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void Fail(PendingChecks checks, StoreFailure failure);
   void FailPack(Pack& pack, StoreFailure failure);
   void FailAll();
-  static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
 
   net::Loop& loop_;
   NodeOwner& owner_;

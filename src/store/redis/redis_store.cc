@@ -155,8 +155,7 @@ void RedisStore::Submit(StoreCheck& check) {
 
 void RedisStore::Reset(StoreReset& reset) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Reset(reset);
-  reset.failure = StoreFailure::kUnreachable;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kUnreachable);
 }
 
 void RedisStore::Undo(const StoreCheck& check) {

@@ -201,8 +201,7 @@ class ThreadStore::SplitReset {
     if (!piece.failure) ++done_;
     if (piece.failure && failure_ != StoreFailure::kTimeout) failure_ = piece.failure;
     if (--pending_ > 0) return;
-    whole_.failure = failure_ && done_ > 0 ? StoreFailure::kTimeout : failure_;
-    whole_.OnReset();
+    whole_.Finish(failure_ && done_ > 0 ? StoreFailure::kTimeout : failure_);
     delete this;
   }
 

@@ -160,8 +160,7 @@ void ThreadStore::Reset(StoreReset& reset) {
 
 void ThreadStore::ResetAt(Node* node, StoreReset& reset) {
   if (node != nullptr) return node->Reset(reset);
-  reset.failure = StoreFailure::kUnreachable;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kUnreachable);
 }
 
 void ThreadStore::Undo(const StoreCheck& check) {
@@ -258,8 +257,7 @@ void ThreadStore::Pause(PendingPtr pending) {
 void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view error) {
   Node* const node = FollowRedirect(from, error);
   if (node != nullptr) return node->Reset(reset, WordOf(error) == "ASK");
-  reset.failure = StoreFailure::kRejected;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kRejected);
 }
 
 void ThreadStore::OnRedirected(Node& node) {
