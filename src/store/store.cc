@@ -42,14 +42,4 @@ void StoreCheck::Fail(StoreFailure failure) {
   }
 }
 
-void StoreCheck::AskLike(const StoreCheck& check) {
-  demand = check.demand;
-  lease = check.lease;
-  leases_units = check.leases_units;
-  concerns_grants = check.concerns_grants;
-  in_order = check.in_order;
-  deadline = check.deadline;
-  last_deadline = check.last_deadline;
-}
-
 }  // namespace sluice

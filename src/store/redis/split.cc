@@ -53,7 +53,9 @@ class ThreadStore::SplitCheck {
 
 class ThreadStore::SplitCheck::Piece final : public StoreCheck {
  public:
-  Piece(SplitCheck& split, Route to) : route(to), split_(split) { AskLike(split.whole_); }
+  Piece(SplitCheck& split, Route to) : route(to), split_(split) {
+    CheckParameters::operator=(split.whole_);
+  }
 
   void Add(std::size_t index) {
     indices_.push_back(index);
