@@ -1,6 +1,6 @@
 -- Records of leases of units: what a lease has taken from the counters of one hash tag, so that it
--- can be settled with what was used. The twin of src/store/memory/lease_records.h and
--- lease_change.h.
+-- can be settled with what was used. The twin of src/store/memory/lease_records.h and of
+-- DecideChange in memory_store.cc there.
 --
 -- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
 --   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of

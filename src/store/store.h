@@ -75,16 +75,8 @@ class LateReply {
   virtual void Undo() = 0;
 };
 
-// One check in a store. The owner fills the first part, calls Submit, and must not touch it until
-// OnDecided.
-class StoreCheck {
- public:
-  StoreCheck() = default;
-  virtual ~StoreCheck() = default;
-  StoreCheck(const StoreCheck&) = delete;
-  StoreCheck& operator=(const StoreCheck&) = delete;
-
-  std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
+// What a check asks, beside its counters.
+struct CheckParameters {
   Demand demand;
   // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
   // set. Without `leases_units`, the lease has only slots, and these modes concern slots.
@@ -106,6 +98,18 @@ class StoreCheck {
   // The caller's deadline: kCallerTimeout. If the store itself was late, it may wait beyond
   // `deadline` once, but never beyond this.
   SteadyTime last_deadline = SteadyTime::max();
+};
+
+// One check in a store. The owner fills the parameters and the counters, calls Submit, and must not
+// touch it until OnDecided.
+class StoreCheck : public CheckParameters {
+ public:
+  StoreCheck() = default;
+  virtual ~StoreCheck() = default;
+  StoreCheck(const StoreCheck&) = delete;
+  StoreCheck& operator=(const StoreCheck&) = delete;
+
+  std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
   // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
@@ -133,9 +137,6 @@ class StoreCheck {
   // For stores: sets `failure` on all counters.
   void Fail(StoreFailure failure);
 
-  // For stores: copies the parameters of the check, without the counters.
-  void AskLike(const StoreCheck& check);
-
   // Returns the check to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.
   virtual void OnDecided() = 0;
@@ -154,6 +155,12 @@ class StoreReset {
 
   // out; kTimeout: the counters may have been reset, any other: they were not
   std::optional<StoreFailure> failure;
+
+  // For stores: returns the reset to its owner.
+  void Finish(std::optional<StoreFailure> its_failure) {
+    failure = its_failure;
+    OnReset();
+  }
 
   // Called like StoreCheck::OnDecided.
   virtual void OnReset() = 0;

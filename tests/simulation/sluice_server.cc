@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "admin/reset_limit.h"
-#include "store/redis/make_topology.h"
 
 namespace sluice::simulation {
 

@@ -149,8 +149,13 @@ void Connection::OnTime() {
   Fail("no answer to the login in time");
 }
 
-void Connection::Send(std::string_view command) {
-  output_.append(command);
+void Connection::Send(std::initializer_list<std::string_view> command) {
+  AppendCommand(command, output_);
+  transport_->RequestFlush();
+}
+
+void Connection::SendFormatted(std::string_view commands) {
+  output_.append(commands);
   transport_->RequestFlush();
 }
 

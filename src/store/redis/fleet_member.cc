@@ -3,9 +3,8 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -31,12 +30,6 @@ redis.call('PEXPIRE', KEYS[1], 10 * ARGV[3])
 return redis.call('ZRANGE', KEYS[1], 0, -1)
 )lua";
 
-std::string RandomName() {
-  std::string name;
-  for (const std::uint8_t byte : RandomBytes()) name += fmt::format("{:02x}", byte);
-  return name;
-}
-
 }  // namespace
 
 FleetMember::FleetMember(Context context, OnView on_view)
@@ -45,7 +38,7 @@ FleetMember::FleetMember(Context context, OnView on_view)
       status_(context.status),
       clock_(context.clock),
       on_view_(std::move(on_view)),
-      name_(RandomName()),
+      name_(fmt::format("{:02x}", fmt::join(RandomBytes(), ""))),
       timer_(loop_.timers(), [this] { OnTime(); }),
       connection_(loop_, std::move(context.access), status_, *this) {
   connection_.Start();
@@ -70,12 +63,8 @@ void FleetMember::Report() {
                        : std::chrono::floor<milliseconds>(clock_->Now()).time_since_epoch().count();
   const std::string time = fmt::to_string(now);
   const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
-  const std::array<std::string_view, 7> arguments{"EVAL", kReport, "1",       FleetMember::kKey,
-                                                  name_,  time,    gone_after};
-  std::string commands;
-  if (asked_) AppendCommand(std::array<std::string_view, 1>{"ASKING"}, commands);
-  AppendCommand(arguments, commands);
-  connection_.Send(commands);
+  if (asked_) connection_.Send({"ASKING"});
+  connection_.Send({"EVAL", kReport, "1", kKey, name_, time, gone_after});
   awaits_reply_ = true;
 }
 
@@ -87,8 +76,7 @@ void FleetMember::OnReply(const redisReply& reply) {
     return See(reply);
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
-  const std::string error(failed ? std::string_view(reply.str, reply.len)
-                                 : "not a list of servers");
+  const std::string error(failed ? TextOf(reply) : "not a list of servers");
   if (IsRedirect(error)) return FollowRedirect(error);
   if (WantsReconnect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now());
@@ -107,14 +95,11 @@ void FleetMember::FollowRedirect(std::string_view error) {
 void FleetMember::See(const redisReply& names) {
   view_.rank = 0;
   for (std::size_t i = 0; i < names.elements; ++i) {
-    const redisReply& other = *names.element[i];
-    if (std::string_view(other.str, other.len) < name_) ++view_.rank;
+    if (TextOf(*names.element[i]) < name_) ++view_.rank;
   }
-  const auto servers = static_cast<std::int64_t>(names.elements);
-  while (!seen_.empty() && seen_.back().second <= servers) seen_.pop_back();
-  seen_.emplace_back(++reports_, servers);
-  while (seen_.front().first + kRemembered <= reports_) seen_.pop_front();
-  view_.servers = seen_.front().second;
+  if (seen_.size() == kRemembered) seen_.pop_front();
+  seen_.push_back(static_cast<std::int64_t>(names.elements));
+  view_.servers = *std::max_element(seen_.begin(), seen_.end());
   view_.connected = true;
   on_view_(view_);
 }

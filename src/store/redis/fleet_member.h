@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/clock.h"
 #include "net/loop.h"
@@ -58,7 +57,7 @@ class FleetMember final : private Connection::Owner {
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
   // A number of servers is remembered for this many reports: five minutes. During an outage no
   // report is answered, so an outage does not count.
-  static constexpr std::uint64_t kRemembered = 300;
+  static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }
   void OnTime();
@@ -81,10 +80,7 @@ class FleetMember final : private Connection::Owner {
   const std::string name_;  // random
   net::Timer timer_;
   bool awaits_reply_ = false;
-  std::uint64_t reports_ = 0;  // those that were answered
-  // The numbers of servers that no later report has reached, each with the number of its report.
-  // The numbers of servers descend.
-  std::deque<std::pair<std::uint64_t, std::int64_t>> seen_;
+  std::deque<std::int64_t> seen_;  // the numbers of servers in the last reports
   FleetView view_;
   Connection connection_;
 };

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "store/redis/make_topology.h"
 
 namespace sluice {
 namespace {
@@ -156,8 +155,7 @@ void RedisStore::Submit(StoreCheck& check) {
 
 void RedisStore::Reset(StoreReset& reset) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Reset(reset);
-  reset.failure = StoreFailure::kUnreachable;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kUnreachable);
 }
 
 void RedisStore::Undo(const StoreCheck& check) {

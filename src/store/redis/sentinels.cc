@@ -3,7 +3,6 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <utility>
 #include <vector>
@@ -42,14 +41,9 @@ Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
 // A subscribed connection accepts no other command. The sentinel reads the three commands at once,
 // so no switch is missed between them.
 void Sentinels::Ask(Connection& connection) {
-  const std::array<std::string_view, 2> unsubscribe{"UNSUBSCRIBE", kChannel};
-  const std::array<std::string_view, 3> ask{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_};
-  const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", kChannel};
-  std::string commands;
-  AppendCommand(unsubscribe, commands);
-  AppendCommand(ask, commands);
-  AppendCommand(subscribe, commands);
-  connection.Send(commands);
+  connection.Send({"UNSUBSCRIBE", kChannel});
+  connection.Send({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_});
+  connection.Send({"SUBSCRIBE", kChannel});
 }
 
 void Sentinels::Read(const redisReply& reply) {
