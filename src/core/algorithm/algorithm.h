@@ -66,6 +66,8 @@ struct CommonFacts {
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
   static Duration GrantLife() { return Duration::zero(); }
+  // Whether a new counter is stored even if no admitted check has changed it.
+  static WriteBack KeepsNew() { return WriteBack::kNo; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
   // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
