@@ -354,7 +354,7 @@ bool ScriptReply::TakeGrants(const StoreCheck& check, EntryReply& reply) {
     }
     const auto time = [](std::int64_t number) { return Time(Duration(number)); };
     reply.grants.push_back({its[0], time(its[1]), Duration(its[2])});
-    reply.grants_out.emplace_back(its[3], its[4], time(its[5]), time(its[6]));
+    reply.grants_out.push_back({its[3], its[4], time(its[5]), time(its[6])});
   }
   return true;
 }
