@@ -182,12 +182,7 @@ struct FixedWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit.
-  FixedWindow For(const Share& share) const {
-    FixedWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit.
   State Seed(const Snapshot& seen, Time, const Share& share) const {
     return {{seen.start, share.TakenOf(limit, seen.count), seen.last}, {}};
   }

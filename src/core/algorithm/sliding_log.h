@@ -202,13 +202,8 @@ struct SlidingLog : CommonFacts {
     return state.log->back().at + window - state.offset - now;
   }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingLog For(const Share& share) const {
-    SlidingLog shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     State state = New(at);
     const std::int64_t count = share.TakenOf(limit, seen.counted);

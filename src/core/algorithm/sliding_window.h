@@ -165,13 +165,8 @@ struct SlidingWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingWindow For(const Share& share) const {
-    SlidingWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count == 0) return New(at);
