@@ -82,7 +82,6 @@ class LeaseCall : private StoreCheck {
   void CountHolds() const;
 
   Limiter& limiter_;
-  Action action_ = Action::kRenew;
   LeaseName name_;            // the counters' keys and limits are its own
   std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;
