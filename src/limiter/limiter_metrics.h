@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 
 #include "base/result.h"
 #include "limiter/lease_outcome.h"
@@ -44,10 +45,8 @@ class LimiterMetrics {
 
  private:
   std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure
-  Counter& invalid_;
-  Counter& unavailable_;
-  Counter& deadline_exceeded_;
-  Counter& other_;
+  std::map<ErrorCode, Counter&> refused_;
+  Counter& refused_otherwise_;
   std::array<Counter*, 4> settlements_;  // by LeaseOutcome, from 1
 };
 
