@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "limiter/check_request.h"
 #include "limiter/lease_name.h"
-#include "limiter/lease_outcome.h"
 #include "limiter/limiter.h"
 #include "store/store.h"
 
