@@ -85,9 +85,8 @@ Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
   name_.ttl = Duration::max();
   for (const CounterCheck& counter : check.counters) {
     if (!TakesSlots(counter)) continue;
-    const std::optional<Duration> ttl = LeaseTtl(*counter.limit);
     if (counter.group > 0 && !name_.counters.empty()) break;
-    name_.ttl = std::min(name_.ttl, *ttl);
+    name_.ttl = std::min(name_.ttl, LeaseTtl(*counter.limit));
     if (counter.group == 0) name_.AddSlots(counter);
   }
   if (name_.ttl == Duration::max()) return {};
@@ -116,7 +115,7 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
           FormatDuration(*request.lease_ttl), rule.name, FormatDuration(rule.max_lease_ttl)));
     }
     if (!TakesSlots(check.counters[i])) continue;
-    name_.ttl = std::min(name_.ttl, *LeaseTtl(*check.counters[i].limit));
+    name_.ttl = std::min(name_.ttl, LeaseTtl(*check.counters[i].limit));
   }
   const auto amount_of = [&](std::string_view name) { return request.AmountOf(name); };
   while (!check.counters.empty()) {

@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-Counter& Units(MetricsRegistry& metrics, const char* fate) {
+Counter& GrantUnits(MetricsRegistry& metrics, const char* fate) {
   return metrics.CounterFor("sluice_grant_units_total",
                             "Units that this server took ahead: granted; returned (not used); or "
                             "ended (neither used nor returned in time).",
@@ -64,9 +64,9 @@ GrantTable::GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metr
     : store_(store),
       clearings_(clearings),
       grants_(metrics.CounterFor("sluice_grants_total", "Grants that this server got.")),
-      granted_(Units(metrics, "granted")),
-      returned_(Units(metrics, "returned")),
-      ended_(Units(metrics, "ended")) {}
+      granted_(GrantUnits(metrics, "granted")),
+      returned_(GrantUnits(metrics, "returned")),
+      ended_(GrantUnits(metrics, "ended")) {}
 
 bool GrantTable::MayConcern(const StoreCheck& check) {
   return check.demand.consumes_or_peeks() &&

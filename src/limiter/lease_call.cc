@@ -9,26 +9,14 @@ namespace sluice {
 namespace {
 
 Mode ModeOf(LeaseCall::Action action) {
-  switch (action) {
-    case LeaseCall::Action::kRenew:
-      return Mode::kRenew;
-    case LeaseCall::Action::kInspect:
-      return Mode::kInspect;
-    default:
-      return Mode::kSettle;
-  }
+  if (action == LeaseCall::Action::kRenew) return Mode::kRenew;
+  return action == LeaseCall::Action::kInspect ? Mode::kInspect : Mode::kSettle;
 }
 
 LeaseOutcome OutcomeOf(Settled settled) {
-  switch (settled) {
-    case Settled::kSettled:
-      return LeaseOutcome::kSettled;
-    case Settled::kAlreadySettled:
-      return LeaseOutcome::kAlreadySettled;
-    case Settled::kNotFound:
-      break;
-  }
-  return LeaseOutcome::kNotFound;
+  if (settled == Settled::kSettled) return LeaseOutcome::kSettled;
+  const bool again = settled == Settled::kAlreadySettled;
+  return again ? LeaseOutcome::kAlreadySettled : LeaseOutcome::kNotFound;
 }
 
 }  // namespace
@@ -37,7 +25,6 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
                       const Usage& usage) {
   auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
-  action_ = action;
   name_ = std::move(*name);
   report_ = {};
   if (action == Action::kInspect && !name_.units) {
@@ -124,7 +111,7 @@ void LeaseCall::OnDecided() {
                          "the store has just come back, and the server that granted the lease may "
                          "not have reported it yet"});
   }
-  if (action_ == Action::kRenew && !admitted) {
+  if (demand.mode == Mode::kRenew && !admitted) {
     return OnLease(
         Error{ErrorCode::kNotFound,
               "lease_id: the lease has expired or was released; it cannot be taken again"});

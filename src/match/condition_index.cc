@@ -44,25 +44,6 @@ Bucket BucketOf(AttributeId attribute, const Matcher& atom) {
   return {attribute, atom.kind, shared ? std::string_view() : std::string_view(atom.text)};
 }
 
-// The search cost of a kind of pattern, cheapest first.
-int RankOf(Kind kind) {
-  switch (kind) {
-    case Kind::kExact:
-      return 0;
-    case Kind::kPrefix:
-      return 1;
-    case Kind::kCidr:
-      return 2;
-    case Kind::kExists:
-      return 3;
-    case Kind::kRegex:
-    case Kind::kAnyOf:
-    case Kind::kNot:
-      return 4;
-  }
-  return 4;
-}
-
 }  // namespace
 
 // Compiles patterns into matchers; equal patterns share one.
@@ -121,36 +102,29 @@ class ConditionIndex::Selection {
 
   // Returns conditions.end() if no condition is suitable.
   CompiledConditions::iterator Choose(CompiledConditions& conditions) const {
-    auto best = conditions.end();
-    auto best_score = kWorst;
-    for (auto condition = conditions.begin(); condition != conditions.end(); ++condition) {
-      const Score score = ScoreOf(*condition);
-      if (score < best_score) {
-        best = condition;
-        best_score = score;
-      }
-    }
-    return best;
+    const auto score = [this](const CompiledCondition& condition) { return ScoreOf(condition); };
+    const auto best = std::ranges::min_element(conditions, {}, score);
+    return best == conditions.end() || score(*best) == kWorst ? conditions.end() : best;
   }
 
  private:
   // The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
   // text, since a longer prefix or network matches less often.
-  using Score = std::tuple<std::uint32_t, int, std::int64_t>;
-  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), 0, 0};
+  using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
+  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
 
   Score ScoreOf(const CompiledCondition& condition) const {
     std::uint32_t fullest = 0;
-    int rank = 0;
+    Kind costliest = Kind::kExact;
     std::int64_t length = std::numeric_limits<std::int64_t>::max();
     const bool fileable = VisitAtoms(*condition.matcher, [&](const Matcher& atom) {
       fullest = std::max(fullest, population_.at(BucketOf(condition.attribute, atom)));
-      rank = std::max(rank, RankOf(atom.kind));
+      costliest = std::max(costliest, atom.kind);
       const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
                                                      : static_cast<std::int64_t>(atom.text.size());
       length = std::min(length, specific);
     });
-    return fileable ? Score{fullest, rank, -length} : kWorst;
+    return fileable ? Score{fullest, costliest, -length} : kWorst;
   }
 
   std::unordered_map<Bucket, std::uint32_t, BucketHash> population_;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "match/regex_options.h"
-
 namespace sluice {
 namespace {
 
@@ -25,7 +23,9 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 // All regular expressions on one attribute, as one automaton.
 class ValueIndex::Expressions {
  public:
-  Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}
+  // `options`: those of each expression.
+  explicit Expressions(const re2::RE2::Options& options)
+      : set_(WithMoreMemory(options), re2::RE2::ANCHOR_BOTH) {}
 
   void Add(const Matcher& atom, EntryId entry) {
     const auto [known, fresh] = numbers_.try_emplace(atom.text, members_.size());
@@ -59,8 +59,7 @@ class ValueIndex::Expressions {
     EntryIds entries;
   };
 
-  static re2::RE2::Options SetOptions() {
-    re2::RE2::Options options = RegexOptions();
+  static re2::RE2::Options WithMoreMemory(re2::RE2::Options options) {
     options.set_max_mem(64 << 20);
     return options;
   }
@@ -104,7 +103,7 @@ void ValueIndex::Add(const Matcher& atom, EntryId entry) {
       return;
     }
     case Kind::kRegex:
-      if (!expressions_) expressions_ = std::make_unique<Expressions>();
+      if (!expressions_) expressions_ = std::make_unique<Expressions>(atom.regex->options());
       expressions_->Add(atom, entry);
       return;
     case Kind::kExists:

@@ -156,7 +156,7 @@ TEST(AdaptiveLimit, FalseReports_MoveTheLimitLittle) {
 // One counter that the test checks directly.
 class Counter {
  public:
-  explicit Counter(const Concurrency& limit) : limit_(limit) { limit_.Open(state_, now); }
+  explicit Counter(const Concurrency& limit) : limit_(limit) { state_ = limit_.New(now); }
 
   void Take(std::uint64_t lease, std::int64_t slots) {
     limit_.Advance(state_, now);

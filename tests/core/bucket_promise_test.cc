@@ -53,7 +53,7 @@ UndoHistory RandomUndos(const TokenBucket& limit, std::size_t most_at_once, std:
   std::vector<UndoneCheck> pending;
   TokenBucket::State state;
   Time now{hours(1)};
-  limit.Open(state, now);
+  state = limit.New(now);
   for (int i = 0; i < 600; ++i) {
     now += (arrivals.Below(4) == 0 ? 40 : 1) * arrivals.Gap();
     limit.Advance(state, now);

@@ -66,6 +66,8 @@ struct CommonFacts {
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
   static Duration GrantLife() { return Duration::zero(); }
+  // Whether a new counter is stored even if no admitted check has changed it.
+  static WriteBack KeepsNew() { return WriteBack::kNo; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
   // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
@@ -92,6 +94,13 @@ struct CommonFacts {
   bool operator==(const CommonFacts&) const = default;
 };
 
+// Conversions of numbers in a script's reply and arguments. The numbers are integers.
+inline Time ToTime(double microseconds) {
+  return Time(Duration(static_cast<std::int64_t>(microseconds)));
+}
+inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
+inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
+
 // Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
@@ -99,8 +108,12 @@ struct UsageSnapshot {
   Time retry_at;             // when the check after the granted ones would be admitted
 
   bool operator==(const UsageSnapshot&) const = default;
-  static UsageSnapshot FromFields(const std::array<double, 3>& fields);
-  std::array<double, 3> ToFields() const;
+  static UsageSnapshot FromFields(const std::array<double, 3>& fields) {
+    return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
+  }
+  std::array<double, 3> ToFields() const {
+    return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
+  }
 
   // How many of `n` consecutive checks of `cost` units fit within `limit`.
   std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
@@ -119,21 +132,6 @@ struct UsageSnapshot {
     return verdict;
   }
 };
-
-// Conversions of numbers in a script's reply and arguments. The numbers are integers.
-inline Time ToTime(double microseconds) {
-  return Time(Duration(static_cast<std::int64_t>(microseconds)));
-}
-inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
-inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
-
-inline UsageSnapshot UsageSnapshot::FromFields(const std::array<double, 3>& fields) {
-  return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
-}
-
-inline std::array<double, 3> UsageSnapshot::ToFields() const {
-  return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
-}
 
 // Rounds up; REQUIRES: numerator >= 0, denominator > 0.
 inline std::int64_t CeilDiv(std::int64_t numerator, std::int64_t denominator) {

@@ -100,26 +100,22 @@ struct FixedWindow : CommonFacts {
     bool operator==(const State&) const = default;
   };
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {{WindowStart(now), 0, now}, {}};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter.
+  State New(Time now) const { return {{WindowStart(now), 0, now}, {}}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.start = align == Align::kFirst ? state.start + (now - state.last) : WindowStart(now);
       state.grants.Move(now - state.last);
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     while (state.grants.any() && state.grants.older_ends <= t) state.grants.EndOlder();
-    if (t >= WindowEnd(state.start)) Open(state, t);
+    if (t >= WindowEnd(state.start)) state = New(t);
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
@@ -186,12 +182,7 @@ struct FixedWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit.
-  FixedWindow For(const Share& share) const {
-    FixedWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit.
   State Seed(const Snapshot& seen, Time, const Share& share) const {
     return {{seen.start, share.TakenOf(limit, seen.count), seen.last}, {}};
   }

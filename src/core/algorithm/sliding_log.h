@@ -73,22 +73,17 @@ struct SlidingLog : CommonFacts {
     std::int64_t refunded = 0;               // sum up to which units were refunded; 0: none
   };
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {.log = std::make_shared<std::deque<Entry>>(), .now = now};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter.
+  State New(Time now) const { return {.log = std::make_shared<std::deque<Entry>>(), .now = now}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
     const auto& log = *state.log;
-    WriteBack keep = WriteBack::kNo;
+    bool moved = false;
     if (!log.empty()) {
       const Time last = log.back().at;
-      if (ClockWasReplaced(last, now + state.offset)) {
-        state.offset = last - now;
-        keep = WriteBack::kAlways;
-      }
+      moved = ClockWasReplaced(last, now + state.offset);
+      if (moved) state.offset = last - now;
       state.now = std::max(now + state.offset, last);
     }
     const auto live = FirstLive(state);
@@ -98,7 +93,7 @@ struct SlidingLog : CommonFacts {
       state.before = std::max(live->sum - live->cost, state.refunded);
       state.counted = log.back().sum - state.before;
     }
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
@@ -207,16 +202,10 @@ struct SlidingLog : CommonFacts {
     return state.log->back().at + window - state.offset - now;
   }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingLog For(const Share& share) const {
-    SlidingLog shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
-    State state;
-    Open(state, at);
+    State state = New(at);
     const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
     state.counted = count;

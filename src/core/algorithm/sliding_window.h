@@ -61,26 +61,22 @@ struct SlidingWindow : CommonFacts {
     }
   };
 
-  // Initializes the state of a new counter. Consecutive sub-windows start at its first check.
-  WriteBack Open(State& state, Time now) const {
-    state = {.start = now, .last = now, .counts = {}};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter. Consecutive sub-windows start at its first check.
+  State New(Time now) const { return {.start = now, .last = now, .counts = {}}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.start += now - state.last;
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const std::int64_t passed = (t - state.start) / length();
     Pass(state, passed);
-    if (state.counts.empty()) Open(state, t);
+    if (state.counts.empty()) state.start = t;
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
@@ -169,16 +165,11 @@ struct SlidingWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingWindow For(const Share& share) const {
-    SlidingWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     const std::int64_t count = share.TakenOf(limit, seen.counted);
-    if (count == 0) return {.start = at, .last = at, .counts = {}};
+    if (count == 0) return New(at);
     const Time start = seen.reset_at - (segments + 1) * length();
     return {.start = start, .last = at, .counts = {count}};
   }
