@@ -1,11 +1,11 @@
 #include "config/config_value.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "match/rule.h"
 
 namespace sluice {
@@ -93,12 +93,10 @@ std::vector<ConfigValue> ConfigValue::Items(std::string_view allowed) const {
 
 std::int64_t ConfigValue::Integer(std::int64_t least, std::int64_t most,
                                   std::string_view note) const {
-  const std::string& text = node_->text;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = node_->kind == Kind::kScalar && error == std::errc() &&
-                         end == text.data() + text.size() && number >= least && number <= most;
-  if (is_number) return number;
+  const auto number = ParseNumber<std::int64_t>(node_->text);
+  const bool is_allowed =
+      node_->kind == Kind::kScalar && number && *number >= least && *number <= most;
+  if (is_allowed) return *number;
   ReportFound(fmt::format("is a whole number from {} to {}{}", least, most, note));
   return least;
 }

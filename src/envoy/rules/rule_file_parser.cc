@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -11,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "config/config_value.h"
 #include "config/limit_parser.h"
 
@@ -18,13 +17,6 @@ namespace sluice::envoy {
 namespace {
 
 using NodeKind = YamlNode::Kind;
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 // A key without a value counts as absent.
 std::optional<ConfigValue> Find(const ConfigMap& fields, std::string_view key) {
@@ -50,7 +42,7 @@ bool ParseFlag(const ConfigMap& fields, std::string_view key) {
   const auto field = Find(fields, key);
   if (!field) return false;
   constexpr std::array<std::string_view, 6> kWords{"true", "yes", "on", "false", "no", "off"};
-  const auto* const word = std::find(kWords.begin(), kWords.end(), LowerCase(field->node().text));
+  const auto* const word = std::find(kWords.begin(), kWords.end(), Lowercase(field->node().text));
   if (field->node().kind != NodeKind::kScalar || field->node().quoted || word == kWords.end()) {
     field->ReportFound("are true, false");
     return false;
@@ -76,7 +68,7 @@ constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
 std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }
 
 Unit ParseUnit(const ConfigValue& value) {
-  const auto name = std::find(kUnits.begin(), kUnits.end(), LowerCase(value.node().text));
+  const auto name = std::find(kUnits.begin(), kUnits.end(), Lowercase(value.node().text));
   if (value.node().kind == NodeKind::kScalar && name != kUnits.end()) {
     return static_cast<Unit>(name - kUnits.begin() + 1);
   }
@@ -140,7 +132,7 @@ void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& l
 // Accepts the numbers of Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service
 // reads as 16.
 std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
-  std::string digits = LowerCase(value.node().text);
+  std::string digits = Lowercase(value.node().text);
   if (!digits.starts_with('_')) std::erase(digits, '_');
   int base = 10;
   if (digits.starts_with("0x")) base = 16;
@@ -148,12 +140,9 @@ std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
   if (digits.starts_with("0b")) base = 2;
   if (base != 10) digits.erase(0, 2);
   const bool is_octal = base == 10 && digits.size() > 1 && digits.front() == '0';
-  std::uint32_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, number, base);
-  const bool is_number = value.node().kind == NodeKind::kScalar && !value.node().quoted &&
-                         parsed.ec == std::errc() && parsed.ptr == end;
-  if (is_number && !is_octal) return number;
+  const auto number = ParseNumber<std::uint32_t>(digits, base);
+  const bool is_plain = value.node().kind == NodeKind::kScalar && !value.node().quoted;
+  if (number && is_plain && !is_octal) return *number;
   value.ReportFound(is_octal ? "is a number that does not begin with 0"
                              : "is a whole number from 0 to 4294967295, without quotes");
   return 0;
