@@ -1,6 +1,5 @@
 #include "config/caller_parser.h"
 
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -44,9 +43,7 @@ CallerRights ParseRights(const ConfigValue& value) {
 }
 
 Caller ParseCaller(std::string_view name, const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 4> kKeys{"token_file", "identities", "domains",
-                                                         "may"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"token_file", "identities", "domains", "may"});
   Caller caller{.name = std::string(name)};
   const auto token_file = fields.Find("token_file");
   const auto identities = fields.Find("identities");

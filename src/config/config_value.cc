@@ -38,20 +38,6 @@ std::string Describe(const YamlNode& node) {
 
 }  // namespace
 
-ConfigValue ConfigValue::At(std::string_view key, const YamlNode& node) const {
-  ConfigValue child(node, *report_);
-  child.parent_ = this;
-  child.key_ = key;
-  return child;
-}
-
-ConfigValue ConfigValue::At(std::size_t index, const YamlNode& node) const {
-  ConfigValue child(node, *report_);
-  child.parent_ = this;
-  child.index_ = index;
-  return child;
-}
-
 std::string ConfigValue::path() const {
   if (parent_ == nullptr) return "";
   std::string path = parent_->path();
@@ -114,22 +100,22 @@ std::string ConfigValue::Name() const {
 }
 
 std::size_t ConfigValue::WordOf(std::span<const std::string_view> words) const {
-  const auto found = node_->kind == Kind::kScalar
-                         ? std::find(words.begin(), words.end(), node_->text)
-                         : words.end();
+  const auto found =
+      node_->kind == Kind::kScalar ? std::ranges::find(words, node_->text) : words.end();
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
   ReportFound(fmt::format("are {}{}", fmt::join(words, ", "), DidYouMean(node_->text, words)));
   return 0;
 }
 
-ConfigMap::ConfigMap(const ConfigValue& value, Keys keys) : value_(value) {
+ConfigMap::ConfigMap(const ConfigValue& value, std::span<const std::string_view> keys)
+    : value_(value) {
   const auto known = [&] { return fmt::format("{}", fmt::join(keys, ", ")); };
   if (value.node().kind != Kind::kMap) {
     value.ReportFound("is a map of " + known());
     return;
   }
   ForEachPair(value, [&](const YamlNode& key, const ConfigValue&) {
-    if (std::find(keys.begin(), keys.end(), key.text) != keys.end()) return;
+    if (std::ranges::find(keys, key.text) != keys.end()) return;
     misspelled_.push_back(NearestWord(key.text, keys));
     value.At(key.text, key)
         .Report(fmt::format("unknown key; allowed are {}{}", known(), DidYouMean(key.text, keys)));
@@ -146,14 +132,15 @@ std::optional<ConfigValue> ConfigMap::Find(std::string_view key) const {
 std::optional<ConfigValue> ConfigMap::Require(std::string_view key,
                                               std::string_view allowed) const {
   auto found = Find(key);
-  const bool misspelled =
-      std::find(misspelled_.begin(), misspelled_.end(), key) != misspelled_.end();
-  if (!found && !misspelled && value_.node().kind == Kind::kMap) {
-    const YamlNode absent{
-        .kind = Kind::kNull, .position = value_.node().position, .text = "", .items = {}};
-    value_.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
-  }
+  const bool misspelled = std::ranges::find(misspelled_, key) != misspelled_.end();
+  if (!found && !misspelled) ReportMissing(key, allowed);
   return found;
+}
+
+void ConfigMap::ReportMissing(std::string_view key, std::string_view allowed) const {
+  if (value_.node().kind != Kind::kMap) return;
+  const YamlNode absent{.position = value_.node().position};
+  value_.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
 }
 
 void ForEachPair(const ConfigValue& map,

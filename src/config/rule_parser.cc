@@ -23,11 +23,10 @@ std::optional<int> ParsePrefixLength(const ConfigMap& fields, std::string_view k
 }
 
 KeyPart ParseKeyPart(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"attribute", "ipv4_prefix", "ipv6_prefix"};
   if (value.node().kind != Kind::kMap) {
     return {ParseAttributeName(value), std::nullopt, std::nullopt};
   }
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"attribute", "ipv4_prefix", "ipv6_prefix"});
   KeyPart part;
   if (const auto name = fields.Require("attribute", "is the name of an attribute")) {
     part.attribute = ParseAttributeName(*name);
@@ -72,8 +71,7 @@ Limits ParseLimits(const ConfigValue& value) {
 }
 
 Override ParseOverride(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"match", "limits", "counter"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"match", "limits", "counter"});
   Override other;
   if (const auto match = fields.Require("match", "is a map of attributes to patterns")) {
     other.match = ParseMatch(*match);
@@ -133,11 +131,8 @@ std::string ParseAttributeName(const ConfigValue& value) {
 }
 
 Rule ParseRule(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 10> kKeys{
-      "name",       "match",        "per",     "limits",
-      "overrides",  "mode",         "missing", "on_store_failure",
-      "deny_cache", "max_lease_ttl"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"name", "match", "per", "limits", "overrides", "mode", "missing",
+                                 "on_store_failure", "deny_cache", "max_lease_ttl"});
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);
   if (const auto name = fields.Require("name", "are 1 to 100 letters, digits, _, . and -")) {

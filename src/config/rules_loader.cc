@@ -1,7 +1,6 @@
 #include "config/rules_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -54,7 +53,7 @@ void Loader::Read(std::string_view file, std::string_view text) {
   FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
   Domain domain;
   Lines names;
-  const YamlNode root_node{.kind = YamlNode::Kind::kMap, .position = {}, .text = "", .items = {}};
+  const YamlNode root_node{.kind = YamlNode::Kind::kMap};
   const ConfigValue root(root_node, report);
   const ConfigValue rules = root.At("rules", root_node);
   const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
@@ -82,9 +81,7 @@ void Loader::AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
 }
 
 void Loader::ReadDomain(const ConfigValue& document, Domain& domain) {
-  static constexpr std::array<std::string_view, 4> kKeys{"domain", "unmatched", "colocate",
-                                                         "rules"};
-  const ConfigMap fields(document, kKeys);
+  const ConfigMap fields(document, {"domain", "unmatched", "colocate", "rules"});
   if (const auto name = fields.Require("domain", kDomainNames)) {
     domain.name = ParseDomainName(*name);
     CheckDomainIsNew(*name, domain.name);

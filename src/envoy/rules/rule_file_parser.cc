@@ -25,14 +25,6 @@ std::optional<ConfigValue> Find(const ConfigMap& fields, std::string_view key) {
   return found;
 }
 
-// Reports that `key` of the map `value` is missing.
-void ReportMissing(const ConfigValue& value, std::string_view key, std::string_view allowed) {
-  if (value.node().kind != NodeKind::kMap) return;
-  const YamlNode absent{
-      .kind = NodeKind::kNull, .position = value.node().position, .text = "", .items = {}};
-  value.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
-}
-
 std::string ParseText(const ConfigMap& fields, std::string_view key) {
   const auto field = Find(fields, key);
   return field ? std::string(field->Text("is a text").value_or("")) : "";
@@ -50,11 +42,11 @@ bool ParseFlag(const ConfigMap& fields, std::string_view key) {
   return word < kWords.begin() + 3;
 }
 
-std::string ParseRequiredText(const ConfigValue& map, const ConfigMap& fields, std::string_view key,
+std::string ParseRequiredText(const ConfigMap& fields, std::string_view key,
                               std::string_view allowed) {
   const auto field = Find(fields, key);
   if (!field) {
-    ReportMissing(map, key, allowed);
+    fields.ReportMissing(key, allowed);
     return "";
   }
   const auto text = field->Text(allowed);
@@ -77,10 +69,9 @@ Unit ParseUnit(const ConfigValue& value) {
 }
 
 void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
-  static constexpr std::array<std::string_view, 1> kKeys{"name"};
   for (const ConfigValue& item : list.Items("is a list of maps such as {name: other}")) {
-    const ConfigMap fields(item, kKeys);
-    const std::string name = ParseRequiredText(item, fields, "name", "is the name of a limit");
+    const ConfigMap fields(item, {"name"});
+    const std::string name = ParseRequiredText(fields, "name", "is the name of a limit");
     if (!name.empty() && name == limit.name) {
       item.At("name", *item.node().Find("name")).ReportFound("is the name of another limit");
     }
@@ -118,14 +109,14 @@ void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit&
   }
 }
 
-void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& limit) {
+void ParseUnitOf(const ConfigMap& fields, RateLimit& limit) {
   const auto unit = Find(fields, "unit");
   if (limit.unlimited) {
     if (unit) unit->ReportFound("only without unlimited");
   } else if (unit) {
     limit.unit = ParseUnit(*unit);
   } else {
-    ReportMissing(value, "unit", AllowedUnits());
+    fields.ReportMissing("unit", AllowedUnits());
   }
 }
 
@@ -149,9 +140,8 @@ std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
 }
 
 RateLimit ParseRateLimit(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 7> kKeys{
-      "unit", "requests_per_unit", "unlimited", "name", "replaces", "limits", "on_store_failure"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"unit", "requests_per_unit", "unlimited", "name", "replaces",
+                                 "limits", "on_store_failure"});
   RateLimit limit;
   if (value.node().kind != NodeKind::kMap) return limit;
   limit.name = ParseText(fields, "name");
@@ -162,7 +152,7 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   if (const auto limits = Find(fields, "limits")) {
     ParseOwnLimits(fields, *limits, limit);
   } else {
-    ParseUnitOf(value, fields, limit);
+    ParseUnitOf(fields, limit);
   }
   if (const auto replaces = Find(fields, "replaces")) ParseReplaces(*replaces, limit);
   if (const auto failure = Find(fields, "on_store_failure")) {
@@ -191,15 +181,14 @@ std::string PlaceOf(const YamlNode& item, const ConfigValue& list) {
 std::vector<Descriptor> ParseDescriptors(const ConfigValue& list);
 
 Descriptor ParseDescriptor(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 10> kKeys{
-      "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
-      "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value,
+                         {"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+                          "detailed_metric", "value_to_metric", "share_threshold", "metadata"});
   Descriptor descriptor;
   if (value.node().kind != NodeKind::kMap) return descriptor;
   descriptor.file = value.report().file;
   descriptor.position = value.node().position;
-  descriptor.key = ParseRequiredText(value, fields, "key", "is the key of an entry");
+  descriptor.key = ParseRequiredText(fields, "key", "is the key of an entry");
   descriptor.value = ParseText(fields, "value");
   descriptor.shadow_mode = ParseFlag(fields, "shadow_mode");
   descriptor.quota_mode = ParseFlag(fields, "quota_mode");
@@ -240,14 +229,13 @@ std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
 }  // namespace
 
 std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors) {
-  static constexpr std::array<std::string_view, 3> kKeys{"domain", "descriptors", "all_or_nothing"};
   constexpr std::string_view kDomains = "is a name of 1 to 255 bytes";
   FileReport report{document.name, errors};
   const ConfigValue root(document.root, report);
-  const ConfigMap fields(root, kKeys);
+  const ConfigMap fields(root, {"domain", "descriptors", "all_or_nothing"});
   if (document.root.kind != NodeKind::kMap) return std::nullopt;
   RuleTree tree;
-  tree.domain = ParseRequiredText(root, fields, "domain", kDomains);
+  tree.domain = ParseRequiredText(fields, "domain", kDomains);
   if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
   if (tree.domain.size() > 255) Find(fields, "domain")->ReportFound(kDomains);
   tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
