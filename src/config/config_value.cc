@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "config/scalar_parser.h"
+#include "core/format.h"
 #include "match/rule.h"
 
 namespace sluice {
@@ -85,6 +87,17 @@ std::int64_t ConfigValue::Integer(std::int64_t least, std::int64_t most,
   if (is_allowed) return *number;
   ReportFound(fmt::format("is a whole number from {} to {}{}", least, most, note));
   return least;
+}
+
+std::optional<Duration> ConfigValue::Length(Duration least, Duration most) const {
+  const std::string allowed =
+      fmt::format("are durations from {} to {}", FormatDuration(least), FormatDuration(most));
+  const auto text = Text(allowed);
+  if (!text) return std::nullopt;
+  const auto length = ParseDuration(*text);
+  if (length && *length >= least && *length <= most) return *length;
+  ReportFound(allowed);
+  return std::nullopt;
 }
 
 std::string ConfigValue::Name() const {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "config/yaml_reader.h"
 
@@ -58,6 +59,9 @@ class ConfigValue {
 
   // An integer from `least` to `most`. Reports anything else and returns `least`.
   std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
+
+  // A duration from `least` to `most`. Reports anything else and returns nullopt.
+  std::optional<Duration> Length(Duration least, Duration most) const;
 
   // The name of a rule or limit: 1 to 100 letters, digits, "_", "." and "-". Reports anything else
   // and returns "".

@@ -9,7 +9,6 @@
 #include "config/limit_parser.h"
 #include "config/pattern_parser.h"
 #include "config/rule_warnings.h"
-#include "config/scalar_parser.h"
 
 namespace sluice {
 namespace {
@@ -100,24 +99,15 @@ void ParsePolicies(const ConfigMap& fields, Rule& rule) {
     rule.deny_cache = deny_cache->OneOf<bool>({{"true", true}, {"false", false}});
   }
   if (const auto failure = fields.Find("on_store_failure")) {
-    rule.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
-                                                            {"allow", OnStoreFailure::kAllow},
-                                                            {"deny", OnStoreFailure::kDeny},
-                                                            {"error", OnStoreFailure::kError}});
+    rule.on_store_failure = ParseOnStoreFailure(*failure);
   }
 }
 
-Duration ParseMaxLeaseTtl(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "are durations from 100ms to 1d";
-  const auto text = value.Text(kAllowed);
-  if (!text) return kDefaultMaxLeaseTtl;
-  const auto ttl = ParseDuration(*text);
-  if (ttl && *ttl >= kMinLeaseTtl && *ttl <= kMaxLeaseTtl) return *ttl;
-  value.ReportFound(kAllowed);
-  return kDefaultMaxLeaseTtl;
-}
-
 }  // namespace
+
+OnStoreFailure ParseOnStoreFailure(const ConfigValue& value) {
+  return static_cast<OnStoreFailure>(value.WordOf(kOnStoreFailures));
+}
 
 std::string ParseAttributeName(const ConfigValue& value) {
   constexpr std::string_view kAllowed = "is the name of an attribute, 1 to 255 bytes";
@@ -149,7 +139,9 @@ Rule ParseRule(const ConfigValue& value) {
     }
   }
   ParsePolicies(fields, rule);
-  if (const auto ttl = fields.Find("max_lease_ttl")) rule.max_lease_ttl = ParseMaxLeaseTtl(*ttl);
+  if (const auto ttl = fields.Find("max_lease_ttl")) {
+    rule.max_lease_ttl = ttl->Length(kMinLeaseTtl, kMaxLeaseTtl).value_or(rule.max_lease_ttl);
+  }
   WarnAbout(value, rule);
   return rule;
 }

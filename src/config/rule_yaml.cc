@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "config/rule_parser.h"
 #include "match/pattern_yaml.h"
 
 namespace sluice {
@@ -121,20 +122,6 @@ std::string ToYaml(const std::vector<Override>& overrides) {
   return text;
 }
 
-std::string_view ToString(OnStoreFailure policy) {
-  switch (policy) {
-    case OnStoreFailure::kLocal:
-      return "local";
-    case OnStoreFailure::kAllow:
-      return "allow";
-    case OnStoreFailure::kDeny:
-      return "deny";
-    case OnStoreFailure::kError:
-      return "error";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string ToYaml(const Rule& rule) {
@@ -152,7 +139,8 @@ std::string ToYaml(const Rule& rule) {
     text += "missing: skip\n";
   }
   if (rule.on_store_failure != OnStoreFailure::kLocal) {
-    text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
+    text += fmt::format("on_store_failure: {}\n",
+                        kOnStoreFailures[static_cast<std::size_t>(rule.on_store_failure)]);
   }
   if (!rule.deny_cache) text += "deny_cache: false\n";
   if (rule.max_lease_ttl != kDefaultMaxLeaseTtl) {

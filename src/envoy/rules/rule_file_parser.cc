@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "config/config_value.h"
 #include "config/limit_parser.h"
+#include "config/rule_parser.h"
 
 namespace sluice::envoy {
 namespace {
@@ -156,10 +157,7 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   }
   if (const auto replaces = Find(fields, "replaces")) ParseReplaces(*replaces, limit);
   if (const auto failure = Find(fields, "on_store_failure")) {
-    limit.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
-                                                             {"allow", OnStoreFailure::kAllow},
-                                                             {"deny", OnStoreFailure::kDeny},
-                                                             {"error", OnStoreFailure::kError}});
+    limit.on_store_failure = ParseOnStoreFailure(*failure);
   }
   return limit;
 }
