@@ -149,6 +149,15 @@ std::string ToYaml(const Rule& rule) {
   return text;
 }
 
+std::string ToYamlItem(const Rule& rule) {
+  std::string item = "  - " + ToYaml(rule);
+  item.pop_back();
+  for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
+    item.insert(at + 1, "    ");
+  }
+  return item;
+}
+
 std::string ToYaml(const Domain& domain) {
   std::string text = fmt::format("domain: {}\n", YamlScalar(domain.name));
   if (domain.unmatched) {
@@ -156,14 +165,7 @@ std::string ToYaml(const Domain& domain) {
   }
   if (!domain.colocate.empty()) text += fmt::format("colocate: {}\n", YamlScalar(domain.colocate));
   text += "rules:\n";
-  for (const Rule& rule : domain.rules) {
-    std::string item = "  - " + ToYaml(rule);
-    item.pop_back();
-    for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
-      item.insert(at + 1, "    ");
-    }
-    text += item + "\n";
-  }
+  for (const Rule& rule : domain.rules) text += ToYamlItem(rule) + "\n";
   return text;
 }
 
