@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace sluice {
 namespace {
 
@@ -225,11 +227,10 @@ class Reader {
     const std::string name = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES";
     const std::string text = Take(name);
     if (text.empty()) return;
-    std::uint32_t bytes = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    if (error != std::errc() || *end != '\0') return Mistake(name, text, "numbers of bytes");
+    const auto bytes = ParseNumber<std::uint32_t>(text);
+    if (!bytes) return Mistake(name, text, "numbers of bytes");
     Add("--envoy-xds-max-message",
-        fmt::format("{}MiB", std::max(1U, (bytes + (1U << 20) - 1) >> 20)));
+        fmt::format("{}MiB", std::max(1U, (*bytes + (1U << 20) - 1) >> 20)));
   }
 
   // Envoy's service has TLS only for gRPC.
@@ -326,9 +327,7 @@ class Reader {
   }
 
   void ReadLog() {
-    std::string level = Take("LOG_LEVEL");
-    std::transform(level.begin(), level.end(), level.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::string level = Lowercase(Take("LOG_LEVEL"));
     if (level == "warning") level = "warn";
     if (level == "fatal" || level == "panic") level = "error";
     if (!level.empty()) Add("--log-level", level);

@@ -15,9 +15,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
 #include "base/log_writer.h"
 #include "base/mutex.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {

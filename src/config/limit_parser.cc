@@ -75,15 +75,7 @@ class ParameterReader final : public Parameters {
   }
 
   void LengthIfAny(std::string_view key, Duration& value, Duration least, Duration most) override {
-    const auto field = fields_.Find(key);
-    if (!field) return;
-    const std::string allowed =
-        fmt::format("are durations from {} to {}", FormatDuration(least), FormatDuration(most));
-    const auto text = field->Text(allowed);
-    const auto length = text ? ParseDuration(*text) : Result<Duration>(Duration::zero());
-    if (!text) return;
-    if (!length || *length < least || *length > most) return field->ReportFound(allowed);
-    value = *length;
+    if (const auto field = fields_.Find(key)) value = field->Length(least, most).value_or(value);
   }
 
   void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) override {

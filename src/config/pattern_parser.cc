@@ -63,9 +63,7 @@ constexpr std::array<Form, 5> kMapForms{{
 }};
 
 Pattern ParseMapForm(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 5> kKeys{"prefix", "regex", "cidr", "exists",
-                                                         "not"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"prefix", "regex", "cidr", "exists", "not"});
   if (value.node().items.size() != 2) {
     value.Report(
         fmt::format("found a map of {} keys; allowed is one of prefix, regex, cidr, "

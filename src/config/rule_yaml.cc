@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "config/rule_parser.h"
 #include "match/pattern_yaml.h"
 
 namespace sluice {
@@ -121,20 +122,6 @@ std::string ToYaml(const std::vector<Override>& overrides) {
   return text;
 }
 
-std::string_view ToString(OnStoreFailure policy) {
-  switch (policy) {
-    case OnStoreFailure::kLocal:
-      return "local";
-    case OnStoreFailure::kAllow:
-      return "allow";
-    case OnStoreFailure::kDeny:
-      return "deny";
-    case OnStoreFailure::kError:
-      return "error";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string ToYaml(const Rule& rule) {
@@ -152,13 +139,23 @@ std::string ToYaml(const Rule& rule) {
     text += "missing: skip\n";
   }
   if (rule.on_store_failure != OnStoreFailure::kLocal) {
-    text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
+    text += fmt::format("on_store_failure: {}\n",
+                        kOnStoreFailures[static_cast<std::size_t>(rule.on_store_failure)]);
   }
   if (!rule.deny_cache) text += "deny_cache: false\n";
   if (rule.max_lease_ttl != kDefaultMaxLeaseTtl) {
     text += fmt::format("max_lease_ttl: {}\n", FormatDuration(rule.max_lease_ttl));
   }
   return text;
+}
+
+std::string ToYamlItem(const Rule& rule) {
+  std::string item = "  - " + ToYaml(rule);
+  item.pop_back();
+  for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
+    item.insert(at + 1, "    ");
+  }
+  return item;
 }
 
 std::string ToYaml(const Domain& domain) {
@@ -168,14 +165,7 @@ std::string ToYaml(const Domain& domain) {
   }
   if (!domain.colocate.empty()) text += fmt::format("colocate: {}\n", YamlScalar(domain.colocate));
   text += "rules:\n";
-  for (const Rule& rule : domain.rules) {
-    std::string item = "  - " + ToYaml(rule);
-    item.pop_back();
-    for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
-      item.insert(at + 1, "    ");
-    }
-    text += item + "\n";
-  }
+  for (const Rule& rule : domain.rules) text += ToYamlItem(rule) + "\n";
   return text;
 }
 

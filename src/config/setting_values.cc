@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "config/scalar_parser.h"
 #include "core/format.h"
 
@@ -16,16 +16,6 @@ namespace {
 
 [[nodiscard]] Error NotAllowed(std::string_view found, std::string_view allowed) {
   return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
-}
-
-// Parses all of `text` as a number; `base` is for integers.
-template <typename Number, typename... Base>
-std::optional<Number> ParseNumber(std::string_view text, Base... base) {
-  Number number{};
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, base...);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
@@ -204,8 +194,7 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
     std::vector<std::pair<std::string, std::string>> pairs;
     for (const std::string_view part : SplitAtCommas(text)) {
       const std::size_t at = part.find(between);
-      std::string name(part.substr(0, at));
-      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      std::string name = Lowercase(part.substr(0, at));
       if (at == part.npos || name.empty() ||
           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != name.npos) {
         return NotAllowed(text, fmt::format("name{}value, separated by commas", between));

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
-#include "base/percent.h"
+#include "base/text.h"
 #include "limiter/limit_text.h"
 #include "match/counter_key.h"
 

@@ -1,11 +1,9 @@
 // `sluice validate`: reports all mistakes in a directory of rules, without a server.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,11 +33,6 @@ struct Findings {
   int status = kExitDone;
 };
 
-bool IsFile(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
   std::size_t count = 0;
   for (const envoy::Descriptor& it : descriptors) {
@@ -49,7 +42,7 @@ std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
 }
 
 Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
-  RuleTexts texts = IsFile(path) ? ReadRuleFile(path) : envoy::ReadRuleFiles(path);
+  RuleTexts texts = ReadRulesAt(path, envoy::kRuleFiles);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
     return {.errors = {{path, {}, "", "found no rule files"}}, .status = kExitMistakes};

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 // The warnings about a rule file with one rule, without the file's name.
 std::vector<std::string> WarningsOf(const std::string& rule) {
   const RuleFile file{"shop.yaml", "domain: shop\nrules:\n  - name: r\n" + rule};
-  const LoadedRules loaded = ParseRules(std::span(&file, 1));
+  const LoadedRules loaded = ParseRules({.files = {file}});
   for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString();
   std::vector<std::string> warnings;
   for (const Diagnostic& warning : loaded.warnings) {

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "http/auth_request.h"
 
 namespace sluice {

@@ -1,6 +1,5 @@
 #include "envoy/rls/dynamic_metadata.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "envoy/rules/unit.h"
 
 namespace sluice::envoy {
@@ -20,19 +20,11 @@ using Kind = YamlNode::Kind;
 
 Value& Field(Struct& fields, const std::string& key) { return (*fields.mutable_fields())[key]; }
 
-std::optional<double> ParseNumber(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (!std::isfinite(number)) return std::nullopt;  // from_chars reads "nan", YAML does not
-  return number;
-}
-
 Value ScalarOf(const YamlNode& node) {
   Value value;
-  const auto number = node.quoted ? std::nullopt : ParseNumber(node.text);
+  const auto number = node.quoted ? std::nullopt : ParseNumber<double>(node.text);
   const bool is_true = node.text == "true";
-  if (number) {
+  if (number && std::isfinite(*number)) {  // "nan" is a text in YAML
     value.set_number_value(*number);
   } else if (!node.quoted && (is_true || node.text == "false")) {
     value.set_bool_value(is_true);

@@ -34,9 +34,9 @@ void AddHeader(const std::string& name, std::int64_t value, Response& to) {
 void AddHeaders(const Decided& from, Response& to) {
   const auto* const status = StatusForHeaders(from.checks);
   if (status == nullptr) return;
-  AddHeader(from.options.limit_header, status->current_limit().requests_per_unit(), to);
-  AddHeader(from.options.remaining_header, status->limit_remaining(), to);
-  AddHeader(from.options.reset_header, status->duration_until_reset().seconds(), to);
+  AddHeader(from.settings.limit_header, status->current_limit().requests_per_unit(), to);
+  AddHeader(from.settings.remaining_header, status->limit_remaining(), to);
+  AddHeader(from.settings.reset_header, status->duration_until_reset().seconds(), to);
 }
 
 }  // namespace
@@ -53,10 +53,10 @@ Response::Code OverallCode(DecidedChecks checks) {
 }
 
 void Complete(const Decided& decided, Response& response) {
-  response.set_overall_code(decided.options.shadow_mode ? Response::OK
-                                                        : OverallCode(decided.checks));
-  if (decided.options.response_headers) AddHeaders(decided, response);
-  if (decided.options.dynamic_metadata) {
+  response.set_overall_code(decided.settings.shadow_mode ? Response::OK
+                                                         : OverallCode(decided.checks));
+  if (!decided.settings.limit_header.empty()) AddHeaders(decided, response);
+  if (decided.settings.dynamic_metadata) {
     FillDynamicMetadata(decided.request, decided.passed, *response.mutable_dynamic_metadata());
   }
 }

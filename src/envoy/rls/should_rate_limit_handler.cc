@@ -67,9 +67,9 @@ void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
               .rules = std::move(rules),
               .received = call.received(),
               .deadline = call.deadline(),
-              .count_denied = dependencies_.options.count_denied && !all_or_nothing,
-              .quota_mode = dependencies_.options.quota_mode,
-              .shadow_mode = dependencies_.options.shadow_mode};
+              .count_denied = dependencies_.settings.count_denied && !all_or_nothing,
+              .quota_mode = dependencies_.settings.quota_mode,
+              .shadow_mode = dependencies_.settings.shadow_mode};
   response_.Clear();
   for (int i = 0; i < request_.descriptors_size(); ++i) {
     response_.add_statuses()->set_code(Response::OK);
@@ -90,7 +90,7 @@ void ShouldRateLimitHandler::FindLimits(const DomainGuide& domain) {
       check.SetOverride(descriptor.limit(), entries_);
     } else {
       check.FindLimit(domain, entries_);
-      if (dependencies_.options.dynamic_metadata) {
+      if (dependencies_.settings.dynamic_metadata) {
         passed_.insert(passed_.end(), check.passed().begin(), check.passed().end());
       }
       if (check.target() == nullptr) continue;
@@ -195,7 +195,7 @@ void ShouldRateLimitHandler::RefundAll() {
 
 void ShouldRateLimitHandler::FinishWithStatuses() {
   if (error_) return Refuse(ToStatus(*std::exchange(error_, std::nullopt)));
-  Complete({.options = dependencies_.options,
+  Complete({.settings = dependencies_.settings,
             .request = request_,
             .checks = Checks(),
             .passed = passed_},

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "api/caller_access.h"
+#include "config/settings.h"
 #include "envoy/rls/descriptor_check.h"
 #include "envoy/rls/hit_counters.h"
-#include "envoy/rls/options.h"
 #include "envoy/rls/peer_metrics.h"
 #include "envoy/rls/request.h"
 #include "envoy/rls/response.h"
@@ -34,7 +34,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   struct Dependencies {
     net::Loop& loop;
     Limiter& limiter;
-    const RlsOptions& options;
+    const EnvoySettings& settings;
     HitCounters& counters;            // of the loop
     std::string& response;            // a buffer of the loop
     const CallerAccess* access;       // null: every caller is admitted

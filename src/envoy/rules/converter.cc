@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -137,7 +136,7 @@ class Converter {
     text_ += fmt::format("\n  # {}:{}\n", descriptor.file, descriptor.position.line);
     for (const std::string& note : way.notes) text_ += fmt::format("  # {}\n", note);
     AddNotes(descriptor);
-    AddYaml(rule);
+    text_ += ToYamlItem(rule);
   }
 
   // A blocked or unlimited rule matches even without the attributes of its `per`, but the
@@ -166,15 +165,6 @@ class Converter {
         "  # To avoid twice the limit around a window boundary:\n"
         "  #   {{algorithm: sliding_window, limit: {}, window: {}}}\n",
         limit.requests_per_unit, FormatDuration(LengthOf(limit.unit)));
-  }
-
-  void AddYaml(const Rule& rule) {
-    std::istringstream lines(ToYaml(rule));
-    std::string_view indent = "  - ";
-    for (std::string line; std::getline(lines, line); indent = "    ") {
-      text_ += fmt::format("{}{}\n", indent, line);
-    }
-    text_.pop_back();
   }
 
   static Limits LimitsOf(const RateLimit& limit) {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "base/percent.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
