@@ -1,7 +1,6 @@
 // `sluice bench`: measures the throughput and the latency of a server.
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -154,25 +153,24 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
               [&plan](Duration duration) { plan.warm_up = duration; });
 }
 
-std::function<int()> DeclareBench(CLI::App& app) {
-  auto options = std::make_shared<BenchOptions>();
-  options->request.AddTo(app);
-  options->amounts.AddTo(app);
-  DeclareMessages(app, *options);
-  DeclareLoad(app, *options);
-  app.add_flag("--json", options->json, "Print one JSON object");
-  options->server.AddTo(app);
+void DeclareBench(CLI::App& app, BenchOptions& options) {
+  options.request.AddTo(app);
+  options.amounts.AddTo(app);
+  DeclareMessages(app, options);
+  DeclareLoad(app, options);
+  app.add_flag("--json", options.json, "Print one JSON object");
+  options.server.AddTo(app);
   app.get_option("--timeout")
       ->description("Timeout for connecting, and for the last answers after the end");
-  app.parse_complete_callback([options] { CheckTogether(*options); });
+  app.parse_complete_callback([&options] { CheckTogether(options); });
   app.footer(
       "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"
       "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
-  return [options] { return Bench(*options); };
 }
 
 }  // namespace
 
-const Command kBench = {"bench", "Measure a server under load", DeclareBench};
+const Command kBench = {"bench", "Measure a server under load",
+                        Declare<BenchOptions, DeclareBench, Bench>};
 
 }  // namespace sluice::tools

@@ -1,7 +1,6 @@
 // `sluice check`: checks a request against its limits, once or many times.
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -52,7 +51,10 @@ bool Sleeps(const CheckOptions& options) {
   return options.wait && options.mode == v1::MODE_CONSUME && takes;
 }
 
-int CheckOnce(const CheckOptions& options, Client& client) {
+int CheckOnce(const CheckOptions& options) {
+  const auto connected = options.server.Connect();
+  if (!connected) return FailBeforeCall(connected.error());
+  Client& client = **connected;
   const v1::CheckLimitRequest request = MakeRequest(options);
   const auto response = client.Check(request, options.server.timeout);
   const SteadyTime answered = SteadyNow();
@@ -153,24 +155,22 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
       ->needs(repeat);
 }
 
-std::function<int()> DeclareCheck(CLI::App& app) {
-  auto options = std::make_shared<CheckOptions>();
-  DeclareRequest(app, *options);
-  DeclareLoad(app, *options);
-  options->server.AddTo(app);
+int Check(const CheckOptions& options) {
+  return options.repeat > 1 ? CheckMany(options) : CheckOnce(options);
+}
+
+void DeclareCheck(CLI::App& app, CheckOptions& options) {
+  DeclareRequest(app, options);
+  DeclareLoad(app, options);
+  options.server.AddTo(app);
   app.footer(
       "Exit status: 0 allowed (of many: all) or charged, 1 denied (of many: any), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
-  return [options] {
-    if (options->repeat > 1) return CheckMany(*options);
-    const auto client = options->server.Connect();
-    return client ? CheckOnce(*options, **client) : FailBeforeCall(client.error());
-  };
 }
 
 }  // namespace
 
 const Command kCheck = {"check", "Check a request against its limits, once or many times",
-                        DeclareCheck};
+                        Declare<CheckOptions, DeclareCheck, Check>};
 
 }  // namespace sluice::tools

@@ -1,5 +1,4 @@
 // `sluice reload`: makes a server reload its rules.
-#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -22,21 +21,22 @@ Outcome ConcludeReload(const v1::ReloadRulesResponse& answer) {
   return {text, kExitMistakes};
 }
 
-std::function<int()> DeclareReload(CLI::App& app) {
-  auto options = std::make_shared<AdminOptions>();
-  options->server.timeout = std::chrono::minutes(1);
-  options->AddTo(app);
+int Reload(const AdminOptions& options) {
+  return CallAdmin<v1::ReloadRulesResponse>(options, "/sluice.v1.Admin/ReloadRules",
+                                            v1::ReloadRulesRequest(), ConcludeReload);
+}
+
+void DeclareReload(CLI::App& app, AdminOptions& options) {
+  options.server.timeout = std::chrono::minutes(1);
+  options.AddTo(app);
   app.footer(
       "If any rule has a mistake, all are refused and the previous rules stay in force.\n"
       "Exit status: 0 applied or unchanged, 1 refused, 2 error.");
-  return [options] {
-    return CallAdmin<v1::ReloadRulesResponse>(*options, "/sluice.v1.Admin/ReloadRules",
-                                              v1::ReloadRulesRequest(), ConcludeReload);
-  };
 }
 
 }  // namespace
 
-const Command kReload = {"reload", "Make a server reload its rules", DeclareReload};
+const Command kReload = {"reload", "Make a server reload its rules",
+                         Declare<AdminOptions, DeclareReload, Reload>};
 
 }  // namespace sluice::tools

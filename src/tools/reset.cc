@@ -1,5 +1,4 @@
 // `sluice reset`: resets the counters of a request.
-#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -24,24 +23,25 @@ Outcome ConcludeReset(const v1::ResetLimitResponse& answer) {
   return {text, kExitDone};
 }
 
-std::function<int()> DeclareReset(CLI::App& app) {
-  auto options = std::make_shared<ResetOptions>();
-  options->request.AddTo(app);
-  app.add_option("--rule", options->rule, "Only the counters of this rule")->type_name("RULE");
-  options->admin.AddTo(app);
+int Reset(const ResetOptions& options) {
+  auto request = options.request.ToRequest<v1::ResetLimitRequest>();
+  request.set_rule(options.rule);
+  return CallAdmin<v1::ResetLimitResponse>(options.admin, "/sluice.v1.Admin/ResetLimit", request,
+                                           ConcludeReset);
+}
+
+void DeclareReset(CLI::App& app, ResetOptions& options) {
+  options.request.AddTo(app);
+  app.add_option("--rule", options.rule, "Only the counters of this rule")->type_name("RULE");
+  options.admin.AddTo(app);
   app.footer(
       "Exit status: 0 done, 2 error.\n"
       "Example: sluice reset shop endpoint=/boot/pay user=42 --rule pay-per-user");
-  return [options] {
-    auto request = options->request.ToRequest<v1::ResetLimitRequest>();
-    request.set_rule(options->rule);
-    return CallAdmin<v1::ResetLimitResponse>(options->admin, "/sluice.v1.Admin/ResetLimit", request,
-                                             ConcludeReset);
-  };
 }
 
 }  // namespace
 
-const Command kReset = {"reset", "Reset the counters of a request", DeclareReset};
+const Command kReset = {"reset", "Reset the counters of a request",
+                        Declare<ResetOptions, DeclareReset, Reset>};
 
 }  // namespace sluice::tools

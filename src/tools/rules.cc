@@ -1,5 +1,4 @@
 // `sluice rules`: shows the rules in force as YAML.
-#include <memory>
 #include <sstream>
 #include <string>
 
@@ -42,22 +41,23 @@ Outcome ConcludeRules(const std::string& domain, const v1::ListRulesResponse& an
   return {text, kExitDone};
 }
 
-std::function<int()> DeclareRules(CLI::App& app) {
-  auto options = std::make_shared<RulesOptions>();
-  app.add_option("DOMAIN", options->domain, "Only the rules of this domain");
-  options->admin.AddTo(app);
+int Rules(const RulesOptions& options) {
+  v1::ListRulesRequest request;
+  request.set_domain(options.domain);
+  return CallAdmin<v1::ListRulesResponse>(
+      options.admin, kListRules, request,
+      [&](const auto& answer) { return ConcludeRules(options.domain, answer); });
+}
+
+void DeclareRules(CLI::App& app, RulesOptions& options) {
+  app.add_option("DOMAIN", options.domain, "Only the rules of this domain");
+  options.admin.AddTo(app);
   app.footer("Exit status: 0 shown, 1 no rules, 2 error.\nExample: sluice rules shop");
-  return [options] {
-    v1::ListRulesRequest request;
-    request.set_domain(options->domain);
-    return CallAdmin<v1::ListRulesResponse>(
-        options->admin, kListRules, request,
-        [&](const auto& answer) { return ConcludeRules(options->domain, answer); });
-  };
 }
 
 }  // namespace
 
-const Command kRules = {"rules", "Show the rules a server has in force", DeclareRules};
+const Command kRules = {"rules", "Show the rules a server has in force",
+                        Declare<RulesOptions, DeclareRules, Rules>};
 
 }  // namespace sluice::tools
