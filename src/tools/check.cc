@@ -1,6 +1,5 @@
 // `sluice check`: checks a request against its limits, once or many times.
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -116,24 +115,22 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
       ->type_name("UNITS")
       ->capture_default_str();
   options.amounts.AddTo(app);
-  static const std::map<std::string, v1::Mode> kModes = {{"consume", v1::MODE_CONSUME},
-                                                         {"peek", v1::MODE_PEEK},
-                                                         {"charge", v1::MODE_CHARGE},
-                                                         {"refund", v1::MODE_REFUND}};
   CLI::Option* mode =
-      app.add_option_function<std::string>(
-             "--mode", [&options](const std::string& word) { options.mode = kModes.at(word); },
-             "consume, peek (take nothing), charge (take even if denied), refund (give back)")
-          ->check(CLI::IsMember(kModes))
-          ->type_name("MODE")
-          ->default_str("consume");
+      AddWord(app, "--mode",
+              "consume, peek (take nothing), charge (take even if denied), refund (give back)",
+              options.mode,
+              {{"consume", v1::MODE_CONSUME},
+               {"peek", v1::MODE_PEEK},
+               {"charge", v1::MODE_CHARGE},
+               {"refund", v1::MODE_REFUND}})
+          ->type_name("MODE");
   app.add_flag_callback(
          "--peek", [&options] { options.mode = v1::MODE_PEEK; }, "Short for --mode peek")
       ->excludes(mode);
   AddDuration(app, "--wait", "Accept a wait of up to this long, and sleep for it if allowed",
-              [&options](Duration wait) { options.wait = wait; });
+              options.wait);
   AddDuration(app, "--lease-ttl", "Take the units under a lease, for sluice settle",
-              [&options](Duration ttl) { options.lease_ttl = ttl; });
+              options.lease_ttl);
   app.add_flag("--json", options.json, "Print JSON: the API's response, or the summary");
 }
 

@@ -312,11 +312,10 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       ->type_name("SLOTS")
       ->capture_default_str();
   options.amounts.AddTo(app);
-  AddDuration(app, "--wait", "Keep trying this long while denied",
-              [&options](Duration wait) { options.wait = wait; });
+  AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
-                  [&options](Duration ttl) { options.lease_ttl = ttl; });
+                  options.lease_ttl);
   app.add_option("--settle-from", options.settle_from,
                  "When COMMAND ends, settle with what it wrote to this file: lines such as "
                  "tokens=1312; without it, units stay as taken")

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "config/rules_loader.h"
-#include "config/scalar_parser.h"
 #include "config/setting_values.h"
 #include "replay/report.h"
 #include "tools/command.h"
 #include "tools/replay_report.h"
+#include "tools/server_options.h"
 
 namespace sluice::tools {
 namespace {
@@ -36,10 +36,6 @@ struct Options {
   bool json = false;
   RequestLog::Options log;
 };
-
-void CheckParsed(const Result<void>& set, const char* flag) {
-  if (!set) throw CLI::ValidationError(fmt::format("{}: {}", flag, set.error().message));
-}
 
 std::string FieldOf(const std::string& text, const char* flag) {
   if (text.starts_with("$.") && text.size() > 2) return text.substr(2);
@@ -191,15 +187,8 @@ void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
   AddField(app, "--time", log.mapping.time, "Field of the time; otherwise $.time");
   AddField(app, "--cost", log.mapping.cost, "Field of the cost; otherwise 1");
   AddFields(app, "--amount", log.mapping.amounts, "Field of an amount; repeatable");
-  app.add_option_function<std::string>(
-         "--reorder",
-         [&log](const std::string& text) {
-           const auto parsed = ParseDuration(text);
-           CheckParsed(parsed ? Result<void>() : parsed.error(), "--reorder");
-           log.reorder = *parsed;
-         },
-         "How much later than its time a line may come, such as 5s; default: 1s")
-      ->type_name("DURATION");
+  AddDuration(app, "--reorder",
+              "How much later than its time a line may come, such as 5s; default: 1s", log.reorder);
 }
 
 void DeclareReplay(CLI::App& app, Options& options) {
@@ -227,7 +216,8 @@ void DeclareReplay(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--memory",
          [&options](const std::string& text) {
-           CheckParsed(SetBytes(options.memory)(text), "--memory");
+           const auto set = SetBytes(options.memory)(text);
+           if (!set) throw CLI::ValidationError("--memory", set.error().message);
          },
          "Maximum memory, in MiB or GiB; default: 1GiB")
       ->type_name("SIZE");

@@ -46,9 +46,8 @@ void ServerOptions::AddTo(CLI::App& app) {
   AddAddress(app, "--addr", "Server: host:port or unix:PATH", address)
       ->envname("SLUICE_ADDR")
       ->capture_default_str();
-  AddDuration(app, "--timeout", "Timeout of each call", [this](Duration parsed) {
-    timeout = parsed;
-  })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+  AddDuration(app, "--timeout", "Timeout of each call", timeout)
+      ->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
   app.add_flag("--tls", tls, "Use TLS and trust the system's authorities");
   const auto file = [&app](const char* flag, std::string& path, const char* description) {
     return app.add_option(flag, path, description)->type_name("FILE");
@@ -123,14 +122,10 @@ CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::strin
   return app.add_option(flag, address, description)->type_name("ADDRESS")->check(IsAddress);
 }
 
-CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
-                         std::function<void(Duration)> set) {
-  const auto parse = [flag, set = std::move(set)](const std::string& text) {
-    const auto parsed = ParseDuration(text);
-    if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
-    set(*parsed);
-  };
-  return app.add_option_function<std::string>(flag, parse, description)->type_name("DURATION");
+Duration DurationOf(const std::string& flag, const std::string& text) {
+  const auto parsed = ParseDuration(text);
+  if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
+  return *parsed;
 }
 
 void PrintError(const Address& address, bool answered, const Error& error) {

@@ -1,6 +1,5 @@
 // `sluice settle`: ends a lease of units with what was used.
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -54,19 +53,16 @@ void DeclareSettle(CLI::App& app, SettleOptions& options) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS");
   options.amounts.AddTo(app);
-  static const std::map<std::string, v1::HoldOutcome> kOutcomes{
-      {"ok", v1::HOLD_OUTCOME_OK},
-      {"overload", v1::HOLD_OUTCOME_OVERLOAD},
-      {"ignore", v1::HOLD_OUTCOME_IGNORE}};
-  app.add_option_function<std::string>(
-         "--outcome", [&options](const std::string& word) { options.outcome = kOutcomes.at(word); },
-         "For limits with adapt: how the work went: ok, overload or ignore")
-      ->check(CLI::IsMember(kOutcomes))
+  AddWord(app, "--outcome", "For limits with adapt: how the work went: ok, overload or ignore",
+          options.outcome,
+          {{"ok", v1::HOLD_OUTCOME_OK},
+           {"overload", v1::HOLD_OUTCOME_OVERLOAD},
+           {"ignore", v1::HOLD_OUTCOME_IGNORE}})
       ->type_name("OUTCOME");
   AddDuration(app, "--duration",
               "For limits with adapt: how long the work took, instead of how long "
               "the slots were held",
-              [&options](Duration took) { options.duration = took; });
+              options.duration);
   app.add_flag("--json", options.json, "Print JSON: the API's response");
   options.server.AddTo(app);
   app.footer(
