@@ -51,16 +51,14 @@ bool Sleeps(const CheckOptions& options) {
 }
 
 int CheckOnce(const CheckOptions& options) {
-  const auto connected = options.server.Connect();
+  const auto connected = Connect(options.server.ToTarget());
   if (!connected) return FailBeforeCall(connected.error());
   Client& client = **connected;
   const v1::CheckLimitRequest request = MakeRequest(options);
   const auto response = client.Check(request, options.server.timeout);
   const SteadyTime answered = SteadyNow();
   if (!response) {
-    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
-    PrintError(client.address(), client.connected(), response.error());
-    return kExitError;
+    return FailCall(client.address(), client.connected(), response.error(), options.json);
   }
   if (Sleeps(options) && response->has_wait()) {
     std::this_thread::sleep_until(answered + ToDuration(response->wait()));

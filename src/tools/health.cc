@@ -11,11 +11,11 @@ namespace sluice::tools {
 namespace {
 
 int Health(const ServerOptions& options) {
-  const auto client = options.Connect();
+  const auto client = Connect(options.ToTarget());
   if (!client) return FailBeforeCall(client.error());
   const auto serving = (*client)->IsServing(options.timeout);
   if (!serving) {
-    PrintError((*client)->address(), (*client)->connected(), serving.error());
+    FailCall((*client)->address(), (*client)->connected(), serving.error(), false);
     return kExitUnhealthy;
   }
   fmt::print("{}\n", *serving ? "serving" : "not serving");

@@ -85,8 +85,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
   if (answer) {
     admission.answer = *answer;
   } else {
-    PrintError(client.address(), client.connected(), answer.error());
-    admission.status = kExitError;
+    admission.status = FailCall(client.address(), client.connected(), answer.error(), false);
   }
   return admission;
 }
@@ -282,7 +281,7 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
 
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // before the client, which starts threads
-  const auto connected = options.server.Connect();
+  const auto connected = Connect(options.server.ToTarget());
   if (!connected) return FailBeforeCall(connected.error());
   Client& client = **connected;
   const Admission admission = Admit(options, client, signals);

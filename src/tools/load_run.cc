@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "client/message_json.h"
 #include "load/generator.h"
 #include "tools/load_report.h"
 #include "tools/server_options.h"
@@ -47,8 +46,7 @@ Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
   const auto started = load::Generator::Start(plan);
   if (!started) {
     const Error& error = started.error();
-    if (json) fmt::print("{}\n", ErrorJson(error));
-    PrintError(address, error.code != ErrorCode::kUnavailable, error);
+    FailCall(address, error.code != ErrorCode::kUnavailable, error, json);
     return error;
   }
   Watch(plan, **started);

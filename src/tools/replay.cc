@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -144,10 +145,10 @@ int Suggest(const Options& options, Domain rules) {
 }
 
 bool WriteFile(const std::string& path, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  return std::fclose(file) == 0 && written;
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file.good();
 }
 
 int Run(const Options& options) {

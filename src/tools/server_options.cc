@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/secret.h"
 #include "client/grpc_status.h"
+#include "client/message_json.h"
 #include "config/scalar_parser.h"
 #include "tools/command.h"
 
@@ -77,12 +78,6 @@ Result<Target> ServerOptions::ToTarget() const {
   return target;
 }
 
-Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
-  auto target = ToTarget();
-  if (!target) return target.error();
-  return Client::Create(std::move(*target));
-}
-
 // The content of the token file if one is given, otherwise the environment variable.
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
@@ -97,8 +92,28 @@ Result<std::string> ServerOptions::Token() const {
   return Sendable("--token-file", std::move(*token));
 }
 
+Result<std::unique_ptr<Client>> Connect(Result<Target> target) {
+  if (!target) return target.error();
+  return Client::Create(std::move(*target));
+}
+
 int FailBeforeCall(const Error& error) {
   fmt::print(stderr, "sluice: {}\n", error.message);
+  return kExitError;
+}
+
+int FailCall(const Address& address, bool answered, const Error& error, bool json) {
+  if (json) fmt::print("{}\n", ErrorJson(error));
+  if (answered) {
+    fmt::print(stderr, "sluice: {}: {}\n", CodeName(error.code), error.message);
+    return kExitError;
+  }
+  fmt::print(stderr,
+             "sluice: no server answers at {} ({})\n"
+             "{}"
+             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
+             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
+             address.ToString(), error.message, AdviceFor(error.message));
   return kExitError;
 }
 
@@ -126,19 +141,6 @@ Duration DurationOf(const std::string& flag, const std::string& text) {
   const auto parsed = ParseDuration(text);
   if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
   return *parsed;
-}
-
-void PrintError(const Address& address, bool answered, const Error& error) {
-  if (answered) {
-    fmt::print(stderr, "sluice: {}: {}\n", CodeName(error.code), error.message);
-    return;
-  }
-  fmt::print(stderr,
-             "sluice: no server answers at {} ({})\n"
-             "{}"
-             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
-             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
-             address.ToString(), error.message, AdviceFor(error.message));
 }
 
 }  // namespace sluice::tools

@@ -25,14 +25,19 @@ struct ServerOptions {
   // Reads the token. The error names the invalid file or variable.
   Result<Target> ToTarget() const;
 
-  Result<std::unique_ptr<Client>> Connect() const;
-
  private:
   Result<std::string> Token() const;
 };
 
+// A client of `target`, or the error that it is.
+Result<std::unique_ptr<Client>> Connect(Result<Target> target);
+
 // Prints an error that occurred before the call, and returns the exit status.
 int FailBeforeCall(const Error& error);
+
+// Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If
+// no server has answered, also says how to start one.
+int FailCall(const Address& address, bool answered, const Error& error, bool json);
 
 // A flag's check: why `text` is not an address, or an empty string.
 std::string IsAddress(const std::string& text);
@@ -67,8 +72,5 @@ CLI::Option* AddWord(CLI::App& app, const std::string& flag, const std::string& 
   }
   return option->check(CLI::IsMember(words));
 }
-
-// Prints the error of a call to `address`. If no server has answered, also says how to start one.
-void PrintError(const Address& address, bool answered, const Error& error);
 
 }  // namespace sluice::tools

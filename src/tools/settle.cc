@@ -27,7 +27,7 @@ struct SettleOptions {
 };
 
 int Settle(const SettleOptions& options) {
-  const auto connected = options.server.Connect();
+  const auto connected = Connect(options.server.ToTarget());
   if (!connected) return FailBeforeCall(connected.error());
   Client& client = **connected;
   v1::SettleLeaseRequest request;
@@ -38,9 +38,7 @@ int Settle(const SettleOptions& options) {
   if (options.duration) *request.mutable_duration() = ToProto(*options.duration);
   const auto response = client.SettleLease(request, options.server.timeout);
   if (!response) {
-    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
-    PrintError(client.address(), client.connected(), response.error());
-    return kExitError;
+    return FailCall(client.address(), client.connected(), response.error(), options.json);
   }
   fmt::print("{}", options.json ? MessageJson(*response) + "\n" : SettlementText(*response));
   return response->outcome() == v1::OUTCOME_NOT_FOUND ? kExitNone : kExitDone;
