@@ -1,4 +1,4 @@
-// A command of `sluice`. Each is defined in one file and listed in main.cc's table.
+// A command of `sluice`. main.cc has the list of them.
 #pragma once
 
 #include <functional>
