@@ -8,7 +8,7 @@
 #include "load/plan.h"
 #include "sluice/v1/rate_limiter.pb.h"
 #include "tools/command.h"
-#include "tools/load_run.h"
+#include "tools/load_report.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 

@@ -13,7 +13,7 @@
 #include "tools/admin_call.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
-#include "tools/load_run.h"
+#include "tools/load_report.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 
