@@ -2,6 +2,7 @@
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/util/time_util.h>
 
 #include "base/clock.h"
 
@@ -14,11 +15,7 @@ inline Duration ToDuration(const google::protobuf::Duration& duration) {
 }
 
 inline google::protobuf::Duration ToProto(Duration duration) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
-  google::protobuf::Duration proto;
-  proto.set_seconds(seconds.count());
-  proto.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(duration - seconds).count()));
-  return proto;
+  return google::protobuf::util::TimeUtil::MicrosecondsToDuration(duration.count());
 }
 
 }  // namespace sluice
