@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "load/load_stats.h"
 #include "load/plan.h"
 #include "load/recorder.h"
 
