@@ -5,28 +5,16 @@
 
 #include "base/mutex.h"
 #include "client/duration.h"
-#include "client/grpc_call.h"
 #include "client/http2_connection.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace sluice {
 namespace {
 
-// A call with one request and one response, on a connection of its own.
-//
-// Loop thread only, except for WaitUntil. Must be destroyed by Loop::DisposeLater.
-class UnaryCall final : public GrpcCall, public net::Flushable {
+// A call with one response. Loop thread only, except for WaitUntil.
+class UnaryCall final : public LoneCall {
  public:
-  // `path`, `target` and `tls` must outlive the call.
-  UnaryCall(net::EpollLoop& loop, const Target& target, const net::TlsClientContext* tls,
-            const char* path, std::string_view request, Duration timeout)
-      : Flushable(net::FlushStage::kStore),  // before the connection
-        path_(path),
-        timeout_(timeout),
-        connection_(loop, target, tls, timeout, [this, &loop] { loop.RequestFlush(*this); }) {
-    request_ = GrpcFrame(request);
-    request_complete_ = true;
-  }
+  using LoneCall::LoneCall;
 
   // Waits for the end of the call. Returns false at `deadline`. Thread-safe.
   bool WaitUntil(SteadyTime deadline) {
@@ -34,8 +22,6 @@ class UnaryCall final : public GrpcCall, public net::Flushable {
     return changed_.WaitUntil(mutex_, deadline,
                               [this]() SLUICE_REQUIRES(mutex_) { return status_.has_value(); });
   }
-
-  bool connected() const { return connection_.settled(); }
 
   // The response, or the error that ended the call; kDeadlineExceeded if it has not ended.
   Result<std::string> TakeOutcome() {
@@ -49,14 +35,6 @@ class UnaryCall final : public GrpcCall, public net::Flushable {
   }
 
  private:
-  void Flush() override {
-    if (!sent_ && connection_.accepts_requests()) {
-      sent_ = true;
-      connection_.Request(path_, *this, timeout_);
-    }
-    if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
-  }
-
   void OnMessage(std::string_view message) override { response_.assign(message); }
 
   void OnStatus(const GrpcStatus& status) override {
@@ -66,10 +44,6 @@ class UnaryCall final : public GrpcCall, public net::Flushable {
     changed_.NotifyAll();
   }
 
-  const char* const path_;
-  const Duration timeout_;
-  Http2Connection connection_;
-  bool sent_ = false;
   std::string response_;
 
   Mutex mutex_;
@@ -97,8 +71,8 @@ Result<void> Client::CallInto(google::protobuf::Message& response, const char* p
   const SteadyTime deadline = SteadyNow() + timeout;
   std::unique_ptr<UnaryCall> call;
   io_.RunOn(0, [&](net::EpollLoop& loop) {
-    call = std::make_unique<UnaryCall>(loop, target_, tls_.get(), path, request.SerializeAsString(),
-                                       timeout);
+    call = std::make_unique<UnaryCall>(loop, target_, tls_.get(), timeout, path,
+                                       request.SerializeAsString(), timeout);
   });
   call->WaitUntil(deadline);
   Result<std::string> outcome = Error{};

@@ -18,12 +18,6 @@ void AdminOptions::AddTo(CLI::App& app) {
   app.add_flag("--json", json, "Print the API's response as JSON");
 }
 
-Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
-  auto target = ToTarget();
-  if (!target) return target.error();
-  return Client::Create(std::move(*target));
-}
-
 Result<Target> AdminOptions::ToTarget() const {
   auto target = server.ToTarget();
   if (!target) return target.error();
@@ -44,7 +38,7 @@ Result<Address> AdminOptions::AddressFor(const std::string& token) const {
 }
 
 std::string DomainHint(const AdminOptions& options, const std::string& domain) {
-  const auto client = options.Connect();
+  const auto client = Connect(options.ToTarget());
   if (!client) return "";
   const auto listed = (*client)->Call<v1::ListRulesResponse>(kListRules, v1::ListRulesRequest(),
                                                              options.server.timeout);
@@ -94,13 +88,12 @@ void PrintAdminHint() {
 
 int FailAdminCall(const AdminOptions& options, const Address& server, bool answered,
                   const Error& error) {
-  if (options.json) fmt::print("{}\n", ErrorJson(error));
-  PrintError(server, answered, error);
+  const int status = FailCall(server, answered, error, options.json);
   if (!answered && server.is_unix()) PrintAdminHint();
   if (error.code == ErrorCode::kUnauthenticated) {
     fmt::print(stderr, "  Give the token:  --token-file FILE, or set SLUICE_TOKEN\n");
   }
-  return kExitError;
+  return status;
 }
 
 }  // namespace sluice::tools

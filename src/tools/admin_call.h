@@ -24,12 +24,8 @@ struct AdminOptions {
 
   void AddTo(CLI::App& app);
 
-  // Connects to `address` if it is set. Otherwise, if a token is set or the server is on another
-  // machine, connects to the server's address. In all other cases connects to the server's admin
-  // socket.
-  Result<std::unique_ptr<Client>> Connect() const;
-
-  // The address that Connect connects to.
+  // `address` if it is set. Otherwise, if a token is set or the server is on another machine, the
+  // server's address. In all other cases the server's admin socket.
   Result<Target> ToTarget() const;
 
  private:
@@ -67,7 +63,7 @@ template <typename Response>
 int CallAdmin(const AdminOptions& options, const char* path,
               const google::protobuf::Message& request,
               const std::function<Outcome(const Response&)>& conclude) {
-  const auto client = options.Connect();
+  const auto client = Connect(options.ToTarget());
   if (!client) return FailBeforeAdminCall(client.error());
   const auto response = (*client)->Call<Response>(path, request, options.server.timeout);
   if (!response) {

@@ -1,8 +1,6 @@
 // `sluice console`: serves a page about servers to the browser of this machine.
 #include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -49,11 +47,10 @@ int RunConsole(const ConsoleOptions& options) {
   return kExitDone;
 }
 
-std::function<int()> DeclareConsole(CLI::App& app) {
-  auto options = std::make_shared<ConsoleOptions>();
-  options->fleet.AddTo(app);
+void DeclareConsole(CLI::App& app, ConsoleOptions& options) {
+  options.fleet.AddTo(app);
   app.remove_option(app.get_option("--json"));
-  app.add_option("--port", options->port, "Port on 127.0.0.1 (default: any free one)")
+  app.add_option("--port", options.port, "Port on 127.0.0.1 (default: any free one)")
       ->check(CLI::Range(0, 65535))
       ->type_name("PORT");
   app.footer(
@@ -61,12 +58,11 @@ std::function<int()> DeclareConsole(CLI::App& app) {
       "called from here, with the rights of this command.\n"
       "Exit status: 0 ended, 2 error.\n"
       "Example: sluice console --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
-  return [options] { return RunConsole(*options); };
 }
 
 }  // namespace
 
 const Command kConsole = {"console", "Show what servers decide on a page in the browser, and why",
-                          DeclareConsole};
+                          Declare<ConsoleOptions, DeclareConsole, RunConsole>};
 
 }  // namespace sluice::tools

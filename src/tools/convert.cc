@@ -1,6 +1,5 @@
 // `sluice convert`: rules of Envoy's rate limit service as rules of Sluice's own.
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -27,19 +26,18 @@ int Convert(const std::string& directory) {
   return kExitDone;
 }
 
-std::function<int()> Declare(CLI::App& app) {
-  auto directory = std::make_shared<std::string>();
-  app.add_option("DIR", *directory, "Directory of Envoy's rule files, as for sluiced --envoy-rules")
+void DeclareConvert(CLI::App& app, std::string& directory) {
+  app.add_option("DIR", directory, "Directory of Envoy's rule files, as for sluiced --envoy-rules")
       ->required();
   app.footer(
       "Prints a rule file for each domain, with --- between them. Needs no server.\n"
       "Exit status: 0 done, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice convert config/envoy");
-  return [directory] { return Convert(*directory); };
 }
 
 }  // namespace
 
-const Command kConvert = {"convert", "Turn Envoy's rules into Sluice's own", Declare};
+const Command kConvert = {"convert", "Turn Envoy's rules into Sluice's own",
+                          Declare<std::string, DeclareConvert, Convert>};
 
 }  // namespace sluice::tools

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -86,8 +85,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
   if (answer) {
     admission.answer = *answer;
   } else {
-    PrintError(client.address(), client.connected(), answer.error());
-    admission.status = kExitError;
+    admission.status = FailCall(client.address(), client.connected(), answer.error(), false);
   }
   return admission;
 }
@@ -283,7 +281,7 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
 
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // before the client, which starts threads
-  const auto connected = options.server.Connect();
+  const auto connected = Connect(options.server.ToTarget());
   if (!connected) return FailBeforeCall(connected.error());
   Client& client = **connected;
   const Admission admission = Admit(options, client, signals);
@@ -303,37 +301,35 @@ int Hold(const HoldOptions& options) {
   return status;
 }
 
-std::function<int()> DeclareHold(CLI::App& app) {
-  auto options = std::make_shared<HoldOptions>();
-  options->request.AddTo(app);
-  app.add_option("COMMAND", options->command, "After --: the command and its arguments")
+void DeclareHold(CLI::App& app, HoldOptions& options) {
+  options.request.AddTo(app);
+  app.add_option("COMMAND", options.command, "After --: the command and its arguments")
       ->allow_extra_args(false)  // otherwise CLI11 splits a word like "[a,b]"
       ->required();
-  app.add_option("--cost", options->cost, "Slots to hold")
+  app.add_option("--cost", options.cost, "Slots to hold")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
       ->type_name("SLOTS")
       ->capture_default_str();
-  options->amounts.AddTo(app);
-  AddDuration(app, "--wait", "Keep trying this long while denied",
-              [options = options.get()](Duration wait) { options->wait = wait; });
+  options.amounts.AddTo(app);
+  AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
-                  [options = options.get()](Duration ttl) { options->lease_ttl = ttl; });
-  app.add_option("--settle-from", options->settle_from,
+                  options.lease_ttl);
+  app.add_option("--settle-from", options.settle_from,
                  "When COMMAND ends, settle with what it wrote to this file: lines such as "
                  "tokens=1312; without it, units stay as taken")
       ->type_name("FILE")
       ->needs(lease_ttl);
-  app.add_option("--overload-status", options->overload_status,
+  app.add_option("--overload-status", options.overload_status,
                  "Exit statuses of COMMAND that report an overload of the service to a limit with "
                  "adapt; statuses other than these and 0 report nothing")
       ->delimiter(',')
       ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
       ->capture_default_str();
-  app.add_flag("--kill-on-loss", options->kill_on_loss,
+  app.add_flag("--kill-on-loss", options.kill_on_loss,
                "Send the command SIGTERM if the lease is lost");
-  options->server.AddTo(app);
+  options.server.AddTo(app);
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
       "Signals are passed on to it.\n"
@@ -341,11 +337,11 @@ std::function<int()> DeclareHold(CLI::App& app) {
       "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
       "says why.\n"
       "Example: sluice hold shop endpoint=/export --wait 60s -- tar -czf shop.tgz config");
-  return [options] { return Hold(*options); };
 }
 
 }  // namespace
 
-const Command kHold = {"hold", "Run a command while holding slots or units of limits", DeclareHold};
+const Command kHold = {"hold", "Run a command while holding slots or units of limits",
+                       Declare<HoldOptions, DeclareHold, Hold>};
 
 }  // namespace sluice::tools

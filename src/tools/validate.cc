@@ -1,7 +1,6 @@
 // `sluice validate`: reports all mistakes in a directory of rules, without a server.
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +53,7 @@ Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
   return findings;
 }
 
-Findings Validate(const std::string& path) {
+Findings ValidateOwn(const std::string& path) {
   RuleTexts texts = ReadRulesAt(path);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
@@ -123,16 +122,22 @@ void PrintJson(const Findings& findings) {
                                    {"warnings", ToJson(findings.warnings)}}));
 }
 
-std::function<int()> DeclareValidate(CLI::App& app) {
-  auto options = std::make_shared<ValidateOptions>();
-  app.add_option("PATH", options->path,
+int Validate(const ValidateOptions& options) {
+  const Findings findings = options.envoy ? ValidateEnvoy(options.path, options.merge_domains)
+                                          : ValidateOwn(options.path);
+  options.json ? PrintJson(findings) : PrintText(findings);
+  return findings.status;
+}
+
+void DeclareValidate(CLI::App& app, ValidateOptions& options) {
+  app.add_option("PATH", options.path,
                  "Directory of rule files, as for sluiced --rules, or a single file")
       ->required();
-  app.add_flag("--json", options->json, "Print JSON");
+  app.add_flag("--json", options.json, "Print JSON");
   CLI::Option* envoy =
-      app.add_flag("--envoy", options->envoy,
+      app.add_flag("--envoy", options.envoy,
                    "Read rule files of Envoy's rate limit service, as for sluiced --envoy-rules");
-  app.add_flag("--merge-domains", options->merge_domains,
+  app.add_flag("--merge-domains", options.merge_domains,
                "With --envoy: several files may be for one domain")
       ->needs(envoy);
   app.footer(
@@ -140,17 +145,11 @@ std::function<int()> DeclareValidate(CLI::App& app) {
       "but probably a mistake. Needs no server.\n"
       "Exit status: 0 valid, even with warnings, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice validate config/rules");
-  return [options] {
-    const Findings findings = options->envoy ? ValidateEnvoy(options->path, options->merge_domains)
-                                             : Validate(options->path);
-    options->json ? PrintJson(findings) : PrintText(findings);
-    return findings.status;
-  };
 }
 
 }  // namespace
 
 const Command kValidate = {"validate", "Find every mistake in a directory of rules, or in one file",
-                           DeclareValidate};
+                           Declare<ValidateOptions, DeclareValidate, Validate>};
 
 }  // namespace sluice::tools
