@@ -4,10 +4,9 @@
 #include <cstddef>
 
 #include "base/clock.h"
+#include "metrics/metrics_registry.h"
 
 namespace sluice {
-
-class MetricsRegistry;
 
 namespace net {
 class TlsServerContext;
@@ -32,8 +31,8 @@ struct HttpOptions {
   Duration max_connection_age{};
   // Null disables TLS. Otherwise must outlive the server.
   const net::TlsServerContext* tls = nullptr;
-  // May be null. Otherwise must outlive the server.
-  MetricsRegistry* metrics = nullptr;
+  // Must outlive the server.
+  MetricsRegistry* metrics = &MetricsRegistry::Unread();
 };
 
 }  // namespace sluice

@@ -19,7 +19,7 @@ struct HttpServer::State {
       : shared{.router = Router(std::move(routes)),
                .options = options,
                .loops = threads.size(),
-               .metrics = HttpMetrics(options.max_connections, options.metrics)},
+               .metrics = HttpMetrics(options.max_connections, *options.metrics)},
         connections(std::move(the_connections)) {
     for (std::size_t i = 0; i < threads.size(); ++i) {
       net::Loop& loop = threads.loop(i);
@@ -82,7 +82,5 @@ void HttpServer::Stop(Duration drain) {
 const Address& HttpServer::address() const { return state_->connections->address(); }
 
 std::size_t HttpServer::connections() const { return state_->connections->count().open(); }
-
-std::uint64_t HttpServer::refused() const { return state_->shared.metrics.refused(); }
 
 }  // namespace sluice

@@ -3,7 +3,6 @@
 // Start and Stop are called by one owner, not on an io thread.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -36,7 +35,6 @@ class HttpServer {
 
   // Thread-safe.
   std::size_t connections() const;
-  std::uint64_t refused() const;
 
  private:
   struct State;

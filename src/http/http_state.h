@@ -1,4 +1,4 @@
-// What the connections of an HTTP server share: on all io threads, and on one.
+// What the connections of an HTTP server share, on all io threads and on one, and its metrics.
 #pragma once
 
 #include <atomic>
@@ -8,12 +8,36 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "http/http_metrics.h"
 #include "http/http_options.h"
 #include "http/router.h"
+#include "metrics/metrics_registry.h"
 #include "net/loop.h"
 
 namespace sluice {
+
+// Counts what the server refuses. Thread-safe.
+class HttpMetrics {
+ public:
+  // `metrics` must outlive this object.
+  HttpMetrics(std::size_t max_connections, MetricsRegistry& metrics);
+
+  // A connection got no place. Logs at most once a second.
+  void OnRefused();
+
+  // A connection was closed for a new one, or because too much memory was used.
+  void OnReplaced() { replaced_metric_.Increment(); }
+
+  // A request was rejected before it was read completely.
+  void OnRefusedRequest() { requests_metric_.Increment(); }
+
+ private:
+  const std::size_t max_connections_;
+  Counter& refused_metric_;
+  Counter& replaced_metric_;
+  Counter& requests_metric_;
+  std::atomic<std::uint64_t> refused_ = 0;
+  std::atomic<SteadyTime> next_log_{};
+};
 
 // Thread-safe.
 struct HttpState {

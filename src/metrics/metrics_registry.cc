@@ -169,6 +169,11 @@ MetricsRegistry::MetricsRegistry(std::size_t max_series)
     : state_(std::make_unique<State>(max_series)) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
+MetricsRegistry& MetricsRegistry::Unread() {
+  static MetricsRegistry unread;
+  return unread;
+}
+
 Counter& MetricsRegistry::CounterFor(std::string_view name, std::string_view help,
                                      const MetricLabels& labels) {
   MutexLock lock(mutex_);

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "base/clock.h"
@@ -33,17 +32,12 @@ enum class Refusal : std::uint8_t {
 
 class ServerMetrics {
  public:
-  // `registry` may be null.
-  explicit ServerMetrics(MetricsRegistry* registry);
+  // `registry` must outlive this object.
+  explicit ServerMetrics(MetricsRegistry& registry);
 
   // Also logs it, at most once a second.
   void Count(Refusal refusal);
 
- private:
-  const std::unique_ptr<MetricsRegistry> own_;  // used if no registry is given
-  MetricsRegistry& registry_;
-
- public:
   Gauge& connections;
   Counter& connections_total;
   Gauge& open_calls;
@@ -58,7 +52,7 @@ struct SharedState {
       : methods(std::move(the_methods)),
         options(the_options),
         times(the_times),
-        metrics(the_options.metrics),
+        metrics(*the_options.metrics),
         free_calls(static_cast<std::int64_t>(the_options.max_calls)) {}
 
   const Methods methods;
