@@ -5,17 +5,6 @@
 #include "base/log.h"
 
 namespace sluice {
-namespace {
-
-constexpr std::string_view kByToken = "the admin token";
-
-Error NotAToken() {
-  return {ErrorCode::kUnauthenticated,
-          "needs `authorization: Bearer TOKEN` with the server's admin token (setting "
-          "admin.token_file), or the server's admin socket (setting admin.listen)"};
-}
-
-}  // namespace
 
 Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
   if (trusted_listener) return std::string_view("the admin socket");
@@ -32,12 +21,16 @@ Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
                  "admin.token_file)"};
   }
   const auto given = BearerToken(caller.authorization);
-  if (!given) return NotAToken();
+  if (!given) {
+    return Error{ErrorCode::kUnauthenticated,
+                 "needs `authorization: Bearer TOKEN` with the server's admin token (setting "
+                 "admin.token_file), or the server's admin socket (setting admin.listen)"};
+  }
   if (wrong_tokens != nullptr && !wrong_tokens->MayTry(caller.peer, SteadyNow())) {
     return Error{ErrorCode::kResourceExhausted,
                  "too many wrong admin tokens from this address; try again in a second"};
   }
-  if (IsSecret(*given, expected)) return kByToken;
+  if (IsSecret(*given, expected)) return std::string_view("the admin token");
   return Error{ErrorCode::kUnauthenticated,
                "this is not the server's admin token (setting admin.token_file)"};
 }
