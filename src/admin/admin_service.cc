@@ -15,7 +15,7 @@
 #include "admin/explain.h"
 #include "admin/reset_limit.h"
 #include "api/answer_writer.h"
-#include "api/protobuf_log.h"
+#include "api/malformed_message.h"
 #include "api/status.h"
 #include "base/log.h"
 #include "config/rule_yaml.h"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -30,28 +31,23 @@ std::string NameOf(const v1::LimitStatus& limit) {
   return name += '"';
 }
 
-void AppendItem(std::string& list, std::string_view item) {
-  if (!list.empty()) list += ", ";
-  list += item;
-}
-
 // RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) have an item for each
 // enforced limit whose state is known, named after its rule. Retry-After, in seconds rounded up, is
 // set if a retry can succeed.
 HttpHeaders RateLimitHeaders(const v1::CheckLimitResponse& response) {
-  std::string policies;
-  std::string states;
+  std::vector<std::string> policies;
+  std::vector<std::string> states;
   for (const v1::LimitStatus& limit : response.limits()) {
     if (limit.shadow() || !limit.has_limit()) continue;
     const std::string name = NameOf(limit);
-    AppendItem(policies, fmt::format("{};q={}", name, limit.limit()));
-    AppendItem(states, fmt::format("{};r={};t={}", name, limit.remaining(),
-                                   CeilSeconds(limit.reset_after())));
+    policies.push_back(fmt::format("{};q={}", name, limit.limit()));
+    states.push_back(
+        fmt::format("{};r={};t={}", name, limit.remaining(), CeilSeconds(limit.reset_after())));
   }
   HttpHeaders headers;
   if (!policies.empty()) {
-    headers.emplace_back("RateLimit-Policy", std::move(policies));
-    headers.emplace_back("RateLimit", std::move(states));
+    headers.emplace_back("RateLimit-Policy", fmt::to_string(fmt::join(policies, ", ")));
+    headers.emplace_back("RateLimit", fmt::to_string(fmt::join(states, ", ")));
   }
   if (response.has_retry_after()) {
     const std::int64_t seconds = std::max<std::int64_t>(1, CeilSeconds(response.retry_after()));
