@@ -36,7 +36,6 @@ class UnaryCall final : public ServerCall, public UnaryResponder {
     kAbandoned,  // the handler is working, but the caller is gone
   };
 
-  void MakeHandler();
   void OnDeadline() override;
   void Abandon();
 
