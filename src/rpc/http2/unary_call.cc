@@ -1,4 +1,4 @@
-#include "rpc/http2/unary_call.h"
+#include "rpc/http2/calls.h"
 
 #include <utility>
 
@@ -71,8 +71,6 @@ void UnaryCall::Fail(const Status& status) {
   state_ = State::kFree;
   Release().Finish(status);
 }
-
-void UnaryCall::OnDeadline() { Fail(DeadlineExceeded()); }
 
 void UnaryCall::Detach() {
   if (state_ == State::kServing) return Abandon();
