@@ -8,7 +8,6 @@
 
 #include "base/address.h"
 #include "base/result.h"
-#include "http/http_options.h"
 #include "http/http_state.h"
 #include "http/router.h"
 #include "net/connection_server.h"
