@@ -105,7 +105,7 @@ struct Http2Connection::Callbacks {
 
 Result<std::unique_ptr<net::TlsClientContext>> LoadTls(const Target& target) {
   if (!target.tls) return std::unique_ptr<net::TlsClientContext>();
-  return net::TlsClientContext::Load(*target.tls, {"h2"});
+  return net::TlsClientContext::Load(*target.tls, "\x02h2");
 }
 
 Http2Connection::Http2Connection(net::Loop& loop, const Target& target,

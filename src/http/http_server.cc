@@ -28,10 +28,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
 HttpServer::HttpServer(net::IoThreads& threads, std::vector<HttpRoute> routes,
                        const HttpOptions& options,
                        std::unique_ptr<net::ConnectionServer> connections)
-    : shared_{.router = Router(std::move(routes)),
-              .options = options,
-              .loops = threads.size(),
-              .metrics = HttpMetrics(options.max_connections, *options.metrics)},
+    : shared_{.router = Router(std::move(routes)), .options = options, .loops = threads.size()},
       connections_(std::move(connections)) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     net::Loop& loop = threads.loop(i);

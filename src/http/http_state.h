@@ -72,7 +72,7 @@ struct HttpState {
   const Router router;
   const HttpOptions options;
   const std::size_t loops;
-  HttpMetrics metrics;
+  HttpMetrics metrics{options.max_connections, *options.metrics};
   std::atomic<std::uint64_t> requests = 0;  // read since the start
 };
 
