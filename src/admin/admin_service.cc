@@ -15,7 +15,7 @@
 #include "admin/explain.h"
 #include "admin/reset_limit.h"
 #include "api/answer_writer.h"
-#include "api/protobuf_log.h"
+#include "api/malformed_message.h"
 #include "api/status.h"
 #include "base/log.h"
 #include "config/rule_yaml.h"
@@ -23,15 +23,16 @@
 namespace sluice {
 namespace {
 
+using Dependencies = std::shared_ptr<const AdminDependencies>;
+
 // Checks the caller's access and parses the request.
 template <typename Request>
 class AdminHandler : public rpc::UnaryHandler {
  public:
-  // `access` must outlive the handler.
-  explicit AdminHandler(const AdminAccess& access) : access_(access) {}
+  explicit AdminHandler(Dependencies uses) : uses_(std::move(uses)) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) final {
-    const auto admitted = AdmitOperator(access_, call);
+    const auto admitted = AdmitOperator(uses_->access, call);
     if (!admitted) return Fail(admitted.error());
     operator_ = fmt::format("{} ({})", *admitted, call.peer().address);
     if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -46,6 +47,8 @@ class AdminHandler : public rpc::UnaryHandler {
     Finish(response.SerializeAsString());
   }
 
+  const AdminDependencies& uses() const { return *uses_; }
+
   // The caller, for the log: "the admin token at 192.0.2.1:4711".
   const std::string& caller() const { return operator_; }
 
@@ -56,7 +59,7 @@ class AdminHandler : public rpc::UnaryHandler {
   // Must end the call eventually. `call` is valid as in Serve.
   virtual void Answer(const rpc::Call& call) = 0;
 
-  const AdminAccess& access_;
+  const Dependencies uses_;
   std::string operator_;
   Request message_;
 };
@@ -139,8 +142,8 @@ class ExplainHandler final : public AdminHandler<v1::ExplainRequest>,
                              private ExplainCall,
                              private LeaseCall {
  public:
-  ExplainHandler(const AdminAccess& access, Limiter& limiter, const RuleSource* rules)
-      : AdminHandler(access), ExplainCall(limiter), LeaseCall(limiter), rules_(rules) {}
+  explicit ExplainHandler(const Dependencies& uses)
+      : AdminHandler(uses), ExplainCall(uses->limiter), LeaseCall(uses->limiter) {}
 
  private:
   using AdminHandler::Fail;
@@ -167,17 +170,15 @@ class ExplainHandler final : public AdminHandler<v1::ExplainRequest>,
     v1::ExplainResponse response;
     Fill(explanation->answer, "", *response.mutable_response());
     for (const ExplainedRule& rule : explanation->rules) FillRule(rule, *response.add_rules());
-    FillXds(rules_, response);
+    FillXds(uses().rules, response);
     FinishWith(response);
   }
-
-  const RuleSource* const rules_;
 };
 
 class ResetLimitHandler final : public AdminHandler<v1::ResetLimitRequest>, private ResetCall {
  public:
-  ResetLimitHandler(const AdminAccess& access, Limiter& limiter)
-      : AdminHandler(access), ResetCall(limiter) {}
+  explicit ResetLimitHandler(const Dependencies& uses)
+      : AdminHandler(uses), ResetCall(uses->limiter) {}
 
  private:
   // Attributes may be personal or secret.
@@ -226,13 +227,13 @@ v1::ReloadRulesResponse ToResponse(const ReloadResult& result) {
 template <typename Request>
 class WorkerHandler : public AdminHandler<Request> {
  public:
-  WorkerHandler(const AdminAccess& access, net::Loop& loop, Worker& worker)
-      : AdminHandler<Request>(access), loop_(loop), worker_(worker) {}
+  WorkerHandler(const Dependencies& uses, net::Loop& loop)
+      : AdminHandler<Request>(uses), loop_(loop) {}
 
  protected:
   // Answers with the message that `work` returns on the worker's thread.
   void FinishFromWorker(std::function<std::string()> work) {
-    const bool posted = worker_.Post([this, work = std::move(work)] {
+    const bool posted = this->uses().worker.Post([this, work = std::move(work)] {
       loop_.Post([this, response = work()] { this->Finish(response); });
     });
     if (!posted) {
@@ -242,68 +243,53 @@ class WorkerHandler : public AdminHandler<Request> {
 
  private:
   net::Loop& loop_;
-  Worker& worker_;
 };
 
 class ListRulesHandler final : public WorkerHandler<v1::ListRulesRequest> {
  public:
-  ListRulesHandler(const AdminAccess& access, net::Loop& loop, Worker& worker, Limiter& limiter,
-                   const RuleSource* rules)
-      : WorkerHandler(access, loop, worker), limiter_(limiter), rules_(rules) {}
+  using WorkerHandler::WorkerHandler;
 
  private:
   void Answer(const rpc::Call&) override {
     spdlog::info("admin: {} lists the rules", caller());
     FinishFromWorker([this, domain = message().domain()] {
-      v1::ListRulesResponse response = RulesOf(limiter_, domain);
-      FillXds(rules_, response);
+      v1::ListRulesResponse response = RulesOf(uses().limiter, domain);
+      FillXds(uses().rules, response);
       return response.SerializeAsString();
     });
   }
-
-  Limiter& limiter_;
-  const RuleSource* const rules_;
 };
 
 class ReloadRulesHandler final : public WorkerHandler<v1::ReloadRulesRequest> {
  public:
-  ReloadRulesHandler(const AdminAccess& access, net::Loop& loop, Worker& worker, RuleSource* rules)
-      : WorkerHandler(access, loop, worker), rules_(rules) {}
+  using WorkerHandler::WorkerHandler;
 
  private:
   void Answer(const rpc::Call&) override {
-    if (rules_ == nullptr) {
+    if (uses().rules == nullptr) {
       return Fail({ErrorCode::kUnimplemented, "this server's rules cannot be read again"});
     }
     spdlog::info("admin: {} reads the rules again", caller());
-    FinishFromWorker([rules = rules_] { return ToResponse(rules->Reload()).SerializeAsString(); });
+    FinishFromWorker(
+        [rules = uses().rules] { return ToResponse(rules->Reload()).SerializeAsString(); });
   }
-
-  RuleSource* const rules_;
 };
 
 }  // namespace
 
-AdminService::AdminService(Limiter& limiter, AdminAccess access, Worker& worker, RuleSource* rules)
-    : limiter_(limiter), access_(std::move(access)), worker_(worker), rules_(rules) {
+void AddAdmin(rpc::Methods& methods, AdminDependencies dependencies) {
   SendProtobufLogToOurs();
-}
-
-void AdminService::AddTo(rpc::Methods& methods) {
+  const auto uses = std::make_shared<const AdminDependencies>(std::move(dependencies));
   const auto& service = *v1::ExplainRequest::descriptor()->file()->service(0);
   const auto add = [&](const char* name, auto make) {
     methods.push_back({.path = "/" + service.full_name() + "/" + name, .unary = std::move(make)});
   };
-  add("Explain",
-      [this](net::Loop&) { return std::make_unique<ExplainHandler>(access_, limiter_, rules_); });
-  add("ResetLimit",
-      [this](net::Loop&) { return std::make_unique<ResetLimitHandler>(access_, limiter_); });
-  add("ListRules", [this](net::Loop& loop) {
-    return std::make_unique<ListRulesHandler>(access_, loop, worker_, limiter_, rules_);
-  });
-  add("ReloadRules", [this](net::Loop& loop) {
-    return std::make_unique<ReloadRulesHandler>(access_, loop, worker_, rules_);
-  });
+  add("Explain", [uses](net::Loop&) { return std::make_unique<ExplainHandler>(uses); });
+  add("ResetLimit", [uses](net::Loop&) { return std::make_unique<ResetLimitHandler>(uses); });
+  add("ListRules",
+      [uses](net::Loop& loop) { return std::make_unique<ListRulesHandler>(uses, loop); });
+  add("ReloadRules",
+      [uses](net::Loop& loop) { return std::make_unique<ReloadRulesHandler>(uses, loop); });
 }
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 // The Admin service of the API: Explain, ResetLimit, ListRules and ReloadRules, for callers
-// admitted by the listener's AdminAccess. A server with two listeners has two of these.
+// admitted by the listener's AdminAccess.
 //
-// Thread-safe. Must outlive the servers that use its methods. Stop `worker` before them.
+// Thread-safe.
 #pragma once
 
 #include "admin/admin_access.h"
@@ -12,18 +12,14 @@
 
 namespace sluice {
 
-class AdminService {
- public:
-  // All must outlive the service. Without `rules`, ReloadRules is UNIMPLEMENTED.
-  AdminService(Limiter& limiter, AdminAccess access, Worker& worker, RuleSource* rules);
-
-  void AddTo(rpc::Methods& methods);
-
- private:
-  Limiter& limiter_;
-  const AdminAccess access_;
-  Worker& worker_;
-  RuleSource* const rules_;
+// All must outlive the servers that use the methods. Stop `worker` before them.
+struct AdminDependencies {
+  Limiter& limiter;
+  AdminAccess access;
+  Worker& worker;
+  RuleSource* rules = nullptr;  // null: ReloadRules is UNIMPLEMENTED
 };
+
+void AddAdmin(rpc::Methods& methods, AdminDependencies dependencies);
 
 }  // namespace sluice

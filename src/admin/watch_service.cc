@@ -192,11 +192,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
 
 WatchService::WatchService(const Dependencies& dependencies, const Options& options)
     : uses_(dependencies), options_(options) {
-  if (!options_.top_keys) return;
-  uses_.limiter.top_keys().Restart();
-  counts_keys_ = true;
-  keys_begun_ = SteadyNow();
-  keys_since_ = Clock::System().Now();
+  TidyKeys();
 }
 
 void WatchService::AddTo(rpc::Methods& methods, AdminAccess access) {

@@ -1,7 +1,6 @@
 #include "api/caller_access.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,12 +54,6 @@ constexpr std::array<std::string_view, 6> kRightNames = {"consume", "peek",  "ch
                                                          "refund",  "lease", "metrics"};
 
 }  // namespace
-
-std::size_t CallerAccess::HashDigest::operator()(const SecretDigest& digest) const {
-  std::size_t hash = 0;
-  std::memcpy(&hash, digest.data(), sizeof hash);
-  return hash;
-}
 
 CallerAccess::CallerAccess(std::vector<Caller> callers, MetricsRegistry& metrics)
     : callers_(std::move(callers)),

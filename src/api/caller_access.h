@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,10 +53,7 @@ class CallerAccess {
   Result<void> MayReadMetrics(const Caller& caller) const;
 
  private:
-  struct HashDigest {
-    std::size_t operator()(const SecretDigest& digest) const;
-  };
-  using Tokens = std::unordered_map<SecretDigest, const Caller*, HashDigest>;
+  using Tokens = std::map<SecretDigest, const Caller*>;
 
   CallerAccess(std::vector<Caller> callers, MetricsRegistry& metrics);
   Result<void> TakeIdentities();

@@ -1,11 +1,11 @@
-// A received sluice.v1.CheckLimitRequest, and the check that it asks for.
-//
-// Not thread-safe. Reused: parsing does not allocate if an earlier message was similar.
+// Received messages with checks: a sluice.v1.CheckLimitRequest, and the check that it asks for; and
+// a sluice.v1.CheckLimitsRequest.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sluice/internal/check_limit_request.pb.h>
 
@@ -15,11 +15,18 @@
 namespace sluice {
 
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
+inline constexpr std::size_t kMaxChecksPerMessage = 1000;
 
 // A duration of a request, of 0 to 365 days, rounded down to microseconds. The error names `field`.
 Result<void> InterpretDuration(std::string_view field, const google::protobuf::Duration& from,
                                std::optional<Duration>& to);
 
+// Sets `checks` to views of the serialized CheckLimitRequests in `bytes`, a CheckLimitsRequest,
+// without parsing them. Fails with INVALID_ARGUMENT on malformed bytes, and unless there are 1 to
+// kMaxChecksPerMessage.
+Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks);
+
+// Not thread-safe. Reused: parsing does not allocate if an earlier message was similar.
 class CheckMessage {
  public:
   // Sets `request` from `bytes`; its views point into this message until Parse or Release. A cost

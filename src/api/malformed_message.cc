@@ -1,6 +1,7 @@
 #include "api/malformed_message.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/wire_format.h>
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/text.h"
 
 namespace sluice {
@@ -37,6 +39,10 @@ std::string FindInvalidText(const Descriptor& type, std::string_view bytes) {
   return "";
 }
 
+void Log(google::protobuf::LogLevel, const char*, int, const std::string& message) {
+  spdlog::debug("protobuf: {}", message);
+}
+
 }  // namespace
 
 void ReadFields(std::string_view bytes, UnknownFieldSet& fields) {
@@ -49,6 +55,11 @@ Error MalformedMessage(const Descriptor& type, std::string_view bytes) {
   const std::string field = FindInvalidText(type, bytes);
   if (field.empty()) return InvalidArgument("the request is not a valid protobuf message");
   return InvalidArgument(fmt::format("{}: not valid UTF-8", field));
+}
+
+void SendProtobufLogToOurs() {
+  static auto* const before = google::protobuf::SetLogHandler(Log);
+  static_cast<void>(before);
 }
 
 }  // namespace sluice

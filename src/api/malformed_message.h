@@ -20,4 +20,9 @@ void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& field
 // all are UTF-8, says that the bytes are not in protobuf's format.
 Error MalformedMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
 
+// Sends protobuf's further messages about malformed input to this project's log, at debug level. By
+// default protobuf writes them to standard error, which may block, and callers could cause any
+// number of them.
+void SendProtobufLogToOurs();
+
 }  // namespace sluice

@@ -249,7 +249,6 @@ Result<void> Server::StartHttp(const Settings& settings) {
        .is_probe = true},
       {.path = "/readyz", .handler = AnsweredBy(ready), .is_probe = true},
       MetricsRoute("/metrics")};
-  public_admin_ = MakeAdmin(public_access_);
   AddChecks(routes);
   if (envoy_) AddEnvoy(settings, routes);
   auto http = HttpServer::Start(*io_, settings.http, std::move(routes),
@@ -317,7 +316,7 @@ Result<void> Server::AdmitKnown(const rpc::Call& call) const {
 void Server::AddChecks(std::vector<HttpRoute>& routes) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
-  public_admin_->AddTo(methods);
+  AddAdminTo(methods, public_access_);
   UnaryCalls& check_limit = CallsOf(methods, "/CheckLimit");
   routes.push_back(AuthRoute("/v1/auth", check_limit));
   routes.push_back(JsonRoute("/v1/check", check_limit));
@@ -350,7 +349,7 @@ void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) 
 Result<void> Server::StartGrpc(const Settings& settings) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
-  public_admin_->AddTo(methods);
+  AddAdminTo(methods, public_access_);
   watch_.AddTo(methods, public_access_);
   std::vector<std::string> other_names;
   if (envoy_) {
@@ -393,8 +392,7 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
   rpc::Methods methods;
   AdminAccess access = public_access_;
   access.trusted_listener = address->is_unix();
-  own_admin_ = MakeAdmin(access);
-  own_admin_->AddTo(methods);
+  AddAdminTo(methods, access);
   watch_.AddTo(methods, access);
   AddReflection(methods, [access](const rpc::Call& call) -> Result<void> {
     if (const auto admitted = AdmitOperator(access, call); !admitted) return admitted.error();
@@ -412,8 +410,9 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
   return {};
 }
 
-std::unique_ptr<AdminService> Server::MakeAdmin(const AdminAccess& access) {
-  return std::make_unique<AdminService>(limiter_, access, worker_, rules_.get());
+void Server::AddAdminTo(rpc::Methods& methods, const AdminAccess& access) {
+  AddAdmin(methods,
+           {.limiter = limiter_, .access = access, .worker = worker_, .rules = rules_.get()});
 }
 
 // The store and the worker may still call handlers, so they stop before handlers are freed.

@@ -82,7 +82,7 @@ class Server {
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
   Result<void> AdmitKnown(const rpc::Call& call) const;
-  std::unique_ptr<AdminService> MakeAdmin(const AdminAccess& access);
+  void AddAdminTo(rpc::Methods& methods, const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 
   // In order of dependency: each member is destroyed before the members that it uses.
@@ -104,10 +104,8 @@ class Server {
   RateLimiterService rate_limiter_;
   std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
   WrongTokens wrong_tokens_{*metrics_};
-  const AdminAccess public_access_;  // for operator calls on the public addresses
-  std::unique_ptr<AdminService> public_admin_;
-  std::unique_ptr<AdminService> own_admin_;              // on admin.listen
-  std::unique_ptr<net::Timer> credentials_timer_;        // on io-0
+  const AdminAccess public_access_;                // for operator calls on the public addresses
+  std::unique_ptr<net::Timer> credentials_timer_;  // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<HttpServer> metrics_http_;  // null: no second address for the page

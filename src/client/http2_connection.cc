@@ -90,7 +90,7 @@ int OnClose(nghttp2_session* session, std::int32_t id, std::uint32_t error, void
 
 Result<std::unique_ptr<net::TlsClientContext>> LoadTls(const Target& target) {
   if (!target.tls) return std::unique_ptr<net::TlsClientContext>();
-  return net::TlsClientContext::Load(*target.tls, {"h2"});
+  return net::TlsClientContext::Load(*target.tls, "\x02h2");
 }
 
 Http2Connection::Http2Connection(net::Loop& loop, const Target& target,

@@ -2,15 +2,59 @@
 
 #include <sluice/v1/rate_limiter.pb.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "http/auth_request.h"
 #include "http/json_handler.h"
-#include "http/rate_limit_headers.h"
 
 namespace sluice {
 namespace {
+
+std::int64_t CeilSeconds(const google::protobuf::Duration& duration) {
+  return duration.seconds() + (duration.nanos() > 0 ? 1 : 0);
+}
+
+// The rule's name as an RFC 8941 string, which is ASCII. Limits after the first get their index.
+std::string NameOf(const v1::LimitStatus& limit) {
+  std::string name = "\"";
+  for (const char c : limit.rule()) {
+    if (c == '"' || c == '\\') name += '\\';
+    name += c >= ' ' && c < 0x7f ? c : '?';
+  }
+  if (limit.index() > 0) name += fmt::format("/{}", limit.index());
+  return name += '"';
+}
+
+// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) have an item for each
+// enforced limit whose state is known, named after its rule. Retry-After, in seconds rounded up, is
+// set if a retry can succeed.
+HttpHeaders RateLimitHeaders(const v1::CheckLimitResponse& response) {
+  std::vector<std::string> policies;
+  std::vector<std::string> states;
+  for (const v1::LimitStatus& limit : response.limits()) {
+    if (limit.shadow() || !limit.has_limit()) continue;
+    const std::string name = NameOf(limit);
+    policies.push_back(fmt::format("{};q={}", name, limit.limit()));
+    states.push_back(
+        fmt::format("{};r={};t={}", name, limit.remaining(), CeilSeconds(limit.reset_after())));
+  }
+  HttpHeaders headers;
+  if (!policies.empty()) {
+    headers.emplace_back("RateLimit-Policy", fmt::to_string(fmt::join(policies, ", ")));
+    headers.emplace_back("RateLimit", fmt::to_string(fmt::join(states, ", ")));
+  }
+  if (response.has_retry_after()) {
+    const std::int64_t seconds = std::max<std::int64_t>(1, CeilSeconds(response.retry_after()));
+    headers.emplace_back("Retry-After", std::to_string(seconds));
+  }
+  return headers;
+}
 
 Duration ToDuration(const google::protobuf::Duration& from) {
   return std::chrono::seconds(from.seconds()) +

@@ -93,17 +93,7 @@ void HttpConnection::Dispatch() {
 
 // Handles the request now, or in a later iteration if this one has handled enough.
 void HttpConnection::HandleInTurn() {
-  if (shared_.MayHandle(parsed_)) return Handle();
-  later_ = std::make_shared<bool>(true);
-  shared_.loop().Post([this, posted = std::weak_ptr(later_)] {
-    if (posted.expired()) return;
-    HandleInTurn();
-    if (state_ == State::kIdle) ReadRequests();
-  });
-}
-
-void HttpConnection::Handle() {
-  later_.reset();
+  if (!shared_.MayHandle(parsed_)) return ContinueLater();
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
   request.has_place = has_place();
@@ -166,16 +156,18 @@ void HttpConnection::TakeOutput(std::string& out) {
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
-  if (!input_.empty() && state_ == State::kIdle) ReadLater();  // requests waited for this output
+  // Requests waited for this output. Handlers must not be called during the flush.
+  if (!input_.empty() && state_ == State::kIdle) ContinueLater();
 }
 
-// Posts ReadRequests: handlers must not be called during the flush, so not within TakeOutput.
-void HttpConnection::ReadLater() {
+// In a later iteration: handles the request that waits for its turn, then reads on.
+void HttpConnection::ContinueLater() {
   if (later_) return;
   later_ = std::make_shared<bool>(true);
   shared_.loop().Post([this, posted = std::weak_ptr(later_)] {
     if (posted.expired()) return;
     later_.reset();
+    if (state_ == State::kAnswering && reader_) HandleInTurn();
     if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
   });
 }

@@ -45,10 +45,9 @@ class HttpConnection final : public net::ServedConnection {
 
   void ReadRequests();
   bool ReadRequest();
-  void ReadLater();
+  void ContinueLater();
   void Dispatch();
   void HandleInTurn();
-  void Handle();
   void Deliver(HttpResponse response);
   void Refuse(int status);
   void Write(const HttpResponse& response, const ResponseForm& form);
@@ -74,10 +73,10 @@ class HttpConnection final : public net::ServedConnection {
   std::size_t taken_ = 0;
   std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
   std::size_t buffered_ = 0;                // the bytes that `shared_` counts
-  std::unique_ptr<RequestReader> reader_;   // set while reading
+  std::unique_ptr<RequestReader> reader_;   // set until a handler processes it
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay
-  std::shared_ptr<bool> later_;             // set while ReadRequests or HandleInTurn is posted
+  std::shared_ptr<bool> later_;             // set while a task of ContinueLater is posted
 };
 
 }  // namespace sluice

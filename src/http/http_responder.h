@@ -17,7 +17,7 @@ class Loop;
 namespace sluice {
 
 // The state of a request, shared by its connection and its responder.
-class HttpExchange {
+class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
  public:
   using Deliver = std::function<void(HttpResponse)>;
 
@@ -26,7 +26,7 @@ class HttpExchange {
   HttpExchange(net::Loop& loop, Deliver deliver) : loop_(&loop), deliver_(std::move(deliver)) {}
 
   // Delivers the response. Only the first call has an effect.
-  static void Answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse response);
+  void Answer(HttpResponse response) SLUICE_EXCLUDES(mutex_);
 
   // Prevents later calls of `deliver` and uses of the loop. Loop thread only.
   void Detach() SLUICE_EXCLUDES(mutex_);
@@ -45,19 +45,19 @@ class HttpExchange {
 
 class HttpResponder {
  public:
-  explicit HttpResponder(const std::shared_ptr<HttpExchange>& exchange);
+  explicit HttpResponder(const std::shared_ptr<HttpExchange>& exchange)
+      : exchange_(exchange.get(), [exchange](HttpExchange* it) { it->Answer(Busy()); }) {}
 
   // Sends the response. Only the first call has an effect. If all copies are destroyed without a
   // call, the response is 503.
-  void operator()(HttpResponse response) const;
+  void operator()(HttpResponse response) const { exchange_->Answer(std::move(response)); }
 
   // Calls `on_gone` once if the client disconnects before the response. REQUIRES: called within the
   // handler, on the loop's thread.
-  void OnGone(std::function<void()> on_gone) const;
+  void OnGone(std::function<void()> on_gone) const { exchange_->OnGone(std::move(on_gone)); }
 
  private:
-  struct AnswerGuard;
-  std::shared_ptr<const AnswerGuard> answer_guard_;
+  std::shared_ptr<HttpExchange> exchange_;  // its deleter answers
 };
 
 }  // namespace sluice

@@ -3,14 +3,14 @@
 // Start and Stop are called by one owner, not on an io thread.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
-#include "http/http_options.h"
+#include "http/http_state.h"
 #include "http/router.h"
+#include "net/connection_server.h"
 #include "net/io_threads.h"
 
 namespace sluice {
@@ -32,17 +32,21 @@ class HttpServer {
   void Stop(Duration drain);
 
   // The listening address, with the actual port.
-  const Address& address() const;
+  const Address& address() const { return connections_->address(); }
 
   // Thread-safe.
-  std::size_t connections() const;
-  std::uint64_t refused() const;
+  std::size_t connections() const { return connections_->count().open(); }
 
  private:
-  struct State;
-  explicit HttpServer(std::unique_ptr<State> state);
+  HttpServer(net::IoThreads& threads, std::vector<HttpRoute> routes, const HttpOptions& options,
+             std::unique_ptr<net::ConnectionServer> connections);
 
-  const std::unique_ptr<State> state_;
+  void FreeMemory(const net::Loop& loop);
+
+  HttpState shared_;
+  std::vector<std::unique_ptr<HttpLoopState>> by_loop_;
+  const std::unique_ptr<net::ConnectionServer> connections_;
+  bool stopped_ = false;
 };
 
 }  // namespace sluice

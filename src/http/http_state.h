@@ -1,4 +1,5 @@
-// What the connections of an HTTP server share: on all io threads, and on one.
+// What the connections of an HTTP server share, on all io threads and on one: its options, metrics
+// and routes.
 #pragma once
 
 #include <atomic>
@@ -8,19 +9,70 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "http/http_metrics.h"
-#include "http/http_options.h"
 #include "http/router.h"
+#include "metrics/metrics_registry.h"
 #include "net/loop.h"
 
 namespace sluice {
+
+namespace net {
+class TlsServerContext;
+}
+
+// Limits and timeouts.
+struct HttpOptions {
+  // Beyond this number, a new connection replaces one whose client does not wait for an answer
+  // (net/loop_connections.h). If all clients wait for answers, requests on the new connection are
+  // answered with 503, except probes.
+  std::size_t max_connections = 1'024;
+  // The maximum bytes of unfinished requests and unread answers. Beyond it, connections are closed
+  // in the same order.
+  std::size_t max_buffered = 64 * 1024 * 1024;
+  Duration idle_time = std::chrono::seconds(30);  // from a response to the next request
+  // The same while the server drains. The response to that request is the connection's last.
+  Duration last_idle_time = std::chrono::milliseconds(200);
+  Duration request_time = std::chrono::seconds(10);  // from a request's first byte to its last
+  Duration answer_time = std::chrono::seconds(30);   // for the client to read a response
+  Duration no_place_time = std::chrono::seconds(1);  // the life of a connection without a place
+  // The first response after this age, with 10 % jitter, is the connection's last. Zero disables
+  // this.
+  Duration max_connection_age{};
+  // Null disables TLS. Otherwise must outlive the server.
+  const net::TlsServerContext* tls = nullptr;
+  // Must outlive the server.
+  MetricsRegistry* metrics = &MetricsRegistry::Unread();
+};
+
+// Counts what the server refuses. Thread-safe.
+class HttpMetrics {
+ public:
+  // `metrics` must outlive this object.
+  HttpMetrics(std::size_t max_connections, MetricsRegistry& metrics);
+
+  // A connection got no place. Logs at most once a second.
+  void OnRefused();
+
+  // A connection was closed for a new one, or because too much memory was used.
+  void OnReplaced() { replaced_metric_.Increment(); }
+
+  // A request was rejected before it was read completely.
+  void OnRefusedRequest() { requests_metric_.Increment(); }
+
+ private:
+  const std::size_t max_connections_;
+  Counter& refused_metric_;
+  Counter& replaced_metric_;
+  Counter& requests_metric_;
+  std::atomic<std::uint64_t> refused_ = 0;
+  std::atomic<SteadyTime> next_log_{};
+};
 
 // Thread-safe.
 struct HttpState {
   const Router router;
   const HttpOptions options;
   const std::size_t loops;
-  HttpMetrics metrics;
+  HttpMetrics metrics{options.max_connections, *options.metrics};
   std::atomic<std::uint64_t> requests = 0;  // read since the start
 };
 

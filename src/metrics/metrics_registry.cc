@@ -128,6 +128,11 @@ MetricsRegistry::MetricsRegistry(std::size_t max_series)
     : state_(new State{.max_series = max_series, .blocks = {}, .families = {}}) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
+MetricsRegistry& MetricsRegistry::Unread() {
+  static MetricsRegistry unread;
+  return unread;
+}
+
 Counter& MetricsRegistry::CounterFor(std::string_view name, std::string_view help,
                                      const MetricLabels& labels) {
   MutexLock lock(mutex_);

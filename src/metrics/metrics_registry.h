@@ -30,6 +30,9 @@ class MetricsRegistry {
   explicit MetricsRegistry(std::size_t max_series = 50'000);
   ~MetricsRegistry();
 
+  // One that nobody reads, for objects whose owner has none.
+  static MetricsRegistry& Unread();
+
   // The counter with this name and these labels, created on first use. `name` is a Prometheus
   // metric name that ends in "_total", as only names of counters do. Only its first `help` is used.
   Counter& CounterFor(std::string_view name, std::string_view help,

@@ -65,7 +65,6 @@ class ConnectionCount {
   std::size_t share() const SLUICE_EXCLUDES(mutex_);
 
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
-  std::size_t max() const { return max_; }
 
   // Waits until no connection is open. Returns false at `deadline`.
   bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);

@@ -99,17 +99,10 @@ void Socket::Close() {
   if (is_open()) ::close(std::exchange(fd_, -1));
 }
 
-Endpoint Socket::Remote() const {
+Endpoint Socket::Ask(int (*get)(int, sockaddr*, socklen_t*)) const {
   Endpoint endpoint;
   endpoint.size = sizeof endpoint.storage;
-  getpeername(fd_, reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.size);
-  return endpoint;
-}
-
-Endpoint Socket::Local() const {
-  Endpoint endpoint;
-  endpoint.size = sizeof endpoint.storage;
-  getsockname(fd_, reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.size);
+  get(fd_, reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.size);
   return endpoint;
 }
 

@@ -45,8 +45,8 @@ class Socket {
   void Close();
 
   // The address of the peer, and of this end.
-  Endpoint Remote() const;
-  Endpoint Local() const;
+  Endpoint Remote() const { return Ask(getpeername); }
+  Endpoint Local() const { return Ask(getsockname); }
 
   // Sets TCP_NODELAY: small writes are sent at once. Does nothing on a unix socket.
   void SetNoDelay() const;
@@ -55,6 +55,8 @@ class Socket {
   int TakeError() const;
 
  private:
+  Endpoint Ask(int (*get)(int, sockaddr*, socklen_t*)) const;
+
   int fd_ = -1;
 };
 

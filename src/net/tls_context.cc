@@ -86,12 +86,6 @@ Result<void> UseFiles(SSL_CTX& context, const TlsFiles& paths) {
   return {};
 }
 
-std::string AlpnOf(const std::vector<std::string>& protocols) {
-  std::string sent;
-  for (const auto& it : protocols) sent += static_cast<char>(it.size()) + it;
-  return sent;
-}
-
 // The certificate's expiry, in OpenSSL's date format.
 std::string ValidUntil(const SSL_CTX& context) {
   const X509* const own = SSL_CTX_get0_certificate(&context);
@@ -180,20 +174,20 @@ Result<std::unique_ptr<TlsServerContext>> TlsServerContext::Load(Options options
   return made;
 }
 
-Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(
-    TlsFiles paths, const std::vector<std::string>& alpn) {
+Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(TlsFiles paths,
+                                                                 std::string_view alpn) {
   if (paths.certificate_chain.empty() != paths.private_key.empty()) {
     return InvalidArgument("TLS needs both a certificate and a private key, or neither");
   }
-  const auto build = [paths, offered = AlpnOf(alpn)]() -> Result<TlsSetup> {
+  const auto build = [paths, alpn]() -> Result<TlsSetup> {
     ContextPtr context = NewContext(TLS_client_method());
     const auto used = UseFiles(*context, paths);
     if (!used) return used.error();
     if (paths.ca.empty()) SSL_CTX_set_default_verify_paths(context.get());
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-    if (!offered.empty()) {
-      SSL_CTX_set_alpn_protos(context.get(), reinterpret_cast<const unsigned char*>(offered.data()),
-                              static_cast<unsigned int>(offered.size()));
+    if (!alpn.empty()) {
+      SSL_CTX_set_alpn_protos(context.get(), reinterpret_cast<const unsigned char*>(alpn.data()),
+                              static_cast<unsigned int>(alpn.size()));
     }
     return TlsSetup{.context = std::move(context)};
   };

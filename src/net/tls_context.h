@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -81,9 +81,8 @@ class TlsServerContext final : public TlsContext {
 class TlsClientContext final : public TlsContext {
  public:
   // Without `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
-  // protocols to offer, in order of preference.
-  static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths,
-                                                        const std::vector<std::string>& alpn = {});
+  // protocols to offer, as in Alpn.
+  static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths, std::string_view alpn = {});
 
  private:
   using TlsContext::TlsContext;

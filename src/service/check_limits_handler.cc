@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "api/checks_parser.h"
+#include "api/check_message.h"
 #include "api/status.h"
 
 namespace sluice {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "api/checks_parser.h"
+#include "api/check_message.h"
 #include "api/status.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 
 #include <grpc/health/v1/health.pb.h>
 
-#include "api/protobuf_log.h"
+#include "api/malformed_message.h"
 
 namespace sluice {
 

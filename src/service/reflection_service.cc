@@ -13,7 +13,7 @@
 #include <grpc/reflection/v1/reflection.pb.h>
 #include <grpc/reflection/v1alpha/reflection.pb.h>
 
-#include "api/protobuf_log.h"
+#include "api/malformed_message.h"
 #include "api/status.h"
 
 namespace sluice {

@@ -61,10 +61,11 @@ class AdminServiceTest : public testing::Test {
 
   void Start(AdminAccess access = {.trusted_listener = true}) {
     limiter_.SetRules(RuleIndex::Build(Rules(), {}).value());
-    service_ = std::make_unique<AdminService>(limiter_, std::move(access), worker_, &rules_);
     rpc::Methods methods;
     rate_limiter_.AddTo(methods);
-    service_->AddTo(methods);
+    AddAdmin(
+        methods,
+        {.limiter = limiter_, .access = std::move(access), .worker = worker_, .rules = &rules_});
     server_ =
         rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
     const auto channel =
@@ -116,7 +117,6 @@ class AdminServiceTest : public testing::Test {
                    {}};
   RateLimiterService rate_limiter_{limiter_};
   Worker worker_;
-  std::unique_ptr<AdminService> service_;
   net::IoThreads threads_{2};
   std::unique_ptr<rpc::http2::Server> server_;
   std::unique_ptr<v1::Admin::Stub> admin_;

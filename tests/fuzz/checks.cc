@@ -2,7 +2,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/checks_parser.h"
+#include "api/check_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   std::vector<std::string_view> checks;

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/checks_parser.h"
+#include "api/check_message.h"
 #include "service/check_stream_handler.h"
 #include "tests/service/serving_fixture.h"
 #include "tests/support/wait_until.h"

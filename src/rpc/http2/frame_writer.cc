@@ -58,11 +58,6 @@ std::string PercentEncode(std::string_view message) {
   return encoded;
 }
 
-void FrameWriter::Attach(nghttp2_session* session, nghttp2_data_source_read_callback read) {
-  session_ = session;
-  read_ = read;
-}
-
 void FrameWriter::SubmitSettings() {
   const std::array<nghttp2_settings_entry, 3> settings = {{
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams},

@@ -21,11 +21,10 @@ std::string PercentEncode(std::string_view message);
 
 class FrameWriter {
  public:
-  explicit FrameWriter(net::Transport& transport) : transport_(transport) {}
-
-  // `session`: null once it is deleted. `read`: takes the bytes of responses from streams.
-  // REQUIRES: before any other function.
-  void Attach(nghttp2_session* session, nghttp2_data_source_read_callback read);
+  // `read`: takes the bytes of responses from streams.
+  FrameWriter(net::Transport& transport, nghttp2_session* session,
+              nghttp2_data_source_read_callback read)
+      : transport_(transport), session_(session), read_(read) {}
 
   void SubmitSettings();
 
@@ -48,8 +47,8 @@ class FrameWriter {
 
  private:
   net::Transport& transport_;
-  nghttp2_session* session_ = nullptr;
-  nghttp2_data_source_read_callback read_ = nullptr;
+  nghttp2_session* const session_;
+  const nghttp2_data_source_read_callback read_;
 };
 
 }  // namespace sluice::rpc::http2

@@ -22,7 +22,8 @@ Result<std::unique_ptr<Server>> Server::Start(net::IoThreads& threads, Methods m
   if (!connections) return connections.error();
   return std::unique_ptr<Server>(
       new Server(threads, std::move(*connections),
-                 std::make_unique<SharedState>(std::move(methods), options, times)));
+                 std::unique_ptr<SharedState>(new SharedState{
+                     .methods = std::move(methods), .options = options, .times = times})));
 }
 
 Server::Server(net::IoThreads& threads, std::unique_ptr<net::ConnectionServer> connections,

@@ -12,10 +12,16 @@ Status TooLarge(std::size_t size, std::size_t max) {
           .message = fmt::format("Received message larger than max ({} vs. {})", size, max)};
 }
 
+Status DeadlineExceeded() {
+  return {.code = StatusCode::kDeadlineExceeded, .message = "Deadline Exceeded"};
+}
+
 }  // namespace
 
 ServerCall::ServerCall(LoopState& loop, ReusePool<ServerCall>& pool)
-    : loop_(loop), pool_(pool), deadline_timer_(loop.loop().timers(), [this] { OnDeadline(); }) {}
+    : loop_(loop),
+      pool_(pool),
+      deadline_timer_(loop.loop().timers(), [this] { Fail(DeadlineExceeded()); }) {}
 
 bool ServerCall::Attach(CallStream& stream) {
   stream_ = &stream;

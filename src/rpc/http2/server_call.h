@@ -44,10 +44,6 @@ class CallStream : public Call {
   virtual void ForgetCall() = 0;
 };
 
-inline Status DeadlineExceeded() {
-  return {.code = StatusCode::kDeadlineExceeded, .message = "Deadline Exceeded"};
-}
-
 class ServerCall : public Reusable {
  public:
   virtual ~ServerCall() = default;
@@ -100,8 +96,6 @@ class ServerCall : public Reusable {
   // The caller is gone but the handler has not finished. The call still counts as open.
   void BecomeAbandoned();
   void ReleaseAbandoned();
-
-  virtual void OnDeadline() = 0;
 
   LoopState& loop_;
   CallStream* stream_ = nullptr;  // null while free

@@ -12,11 +12,8 @@
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "metrics/metrics_registry.h"
 #include "rpc/handler.h"
-
-namespace sluice {
-class MetricsRegistry;
-}
 
 namespace sluice::net {
 class TlsServerContext;
@@ -51,8 +48,8 @@ struct ServerOptions {
   // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
   // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
   std::size_t max_buffered_bytes = 128 * 1024 * 1024;
-  // May be null. Otherwise must outlive the server.
-  MetricsRegistry* metrics = nullptr;
+  // Must outlive the server.
+  MetricsRegistry* metrics = &MetricsRegistry::Unread();
 };
 
 // Timeouts of a connection.

@@ -5,10 +5,12 @@ namespace sluice::rpc::http2 {
 Session::Session(Shard& shard, net::Transport& transport)
     : shard_(shard),
       peer_use_(shard.state().FindPeer(transport.peer().network)),
-      context_(shard.state(), transport, peer_use_),
-      admission_(shard.state(), peer_use_),
-      nghttp2_(MakeNghttp2()) {
-  context_.frames.Attach(nghttp2_, TakeOutputOf);
+      nghttp2_(MakeNghttp2()),
+      context_{.loop = shard.state(),
+               .transport = transport,
+               .frames = FrameWriter(transport, nghttp2_, TakeOutputOf),
+               .memory = MessageMemory(shard.state(), peer_use_)},
+      admission_(shard.state(), peer_use_) {
   context_.frames.SubmitSettings();
 }
 

@@ -111,10 +111,10 @@ class Session {
 
   Shard& shard_;
   PeerUse& peer_use_;
+  nghttp2_session* const nghttp2_;
   StreamContext context_;
   CallAdmission admission_;
   FloodGuard flood_;
-  nghttp2_session* const nghttp2_;
 
   std::vector<Stream*> streams_;
   std::int32_t found_id_ = 0;  // the last stream that Find returned

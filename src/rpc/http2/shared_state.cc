@@ -12,17 +12,15 @@ constexpr std::array<const char*, static_cast<std::size_t>(Refusal::kCount)> kRe
 
 }  // namespace
 
-ServerMetrics::ServerMetrics(MetricsRegistry* registry)
-    : own_(registry == nullptr ? std::make_unique<MetricsRegistry>() : nullptr),
-      registry_(registry == nullptr ? *own_ : *registry),
-      connections(registry_.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
-      connections_total(registry_.CounterFor("sluice_grpc_connections_total",
-                                             "gRPC connections that were accepted")),
-      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "Open gRPC calls")) {
+ServerMetrics::ServerMetrics(MetricsRegistry& registry)
+    : connections(registry.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
+      connections_total(registry.CounterFor("sluice_grpc_connections_total",
+                                            "gRPC connections that were accepted")),
+      open_calls(registry.GaugeFor("sluice_grpc_calls_open", "Open gRPC calls")) {
   for (std::size_t i = 0; i < refused_.size(); ++i) {
-    refused_[i] = &registry_.CounterFor("sluice_grpc_refused_total",
-                                        "Rejected gRPC connections and calls, by reason",
-                                        {{"reason", kReasons[i]}});
+    refused_[i] = &registry.CounterFor("sluice_grpc_refused_total",
+                                       "Rejected gRPC connections and calls, by reason",
+                                       {{"reason", kReasons[i]}});
   }
 }
 

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "base/clock.h"
@@ -33,17 +32,12 @@ enum class Refusal : std::uint8_t {
 
 class ServerMetrics {
  public:
-  // `registry` may be null.
-  explicit ServerMetrics(MetricsRegistry* registry);
+  // `registry` must outlive this object.
+  explicit ServerMetrics(MetricsRegistry& registry);
 
   // Also logs it, at most once a second.
   void Count(Refusal refusal);
 
- private:
-  const std::unique_ptr<MetricsRegistry> own_;  // used if no registry is given
-  MetricsRegistry& registry_;
-
- public:
   Gauge& connections;
   Counter& connections_total;
   Gauge& open_calls;
@@ -54,19 +48,12 @@ class ServerMetrics {
 };
 
 struct SharedState {
-  SharedState(Methods the_methods, const ServerOptions& the_options, const Times& the_times)
-      : methods(std::move(the_methods)),
-        options(the_options),
-        times(the_times),
-        metrics(the_options.metrics),
-        free_calls(static_cast<std::int64_t>(the_options.max_calls)) {}
-
   const Methods methods;
   const ServerOptions options;
   const Times times;
-  ServerMetrics metrics;
+  ServerMetrics metrics{*options.metrics};
   // How many calls may still begin. Below 0 if handlers work on calls that have ended.
-  std::atomic<std::int64_t> free_calls;
+  std::atomic<std::int64_t> free_calls = static_cast<std::int64_t>(options.max_calls);
   std::atomic<std::size_t> buffered_bytes = 0;  // counted by MessageMemory
 };
 

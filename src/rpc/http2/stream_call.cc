@@ -1,4 +1,4 @@
-#include "rpc/http2/stream_call.h"
+#include "rpc/http2/calls.h"
 
 #include <utility>
 
@@ -104,8 +104,6 @@ void StreamCall::Fail(const Status& status) {
   Abandon();
   stream.Fail(status);
 }
-
-void StreamCall::OnDeadline() { Fail(DeadlineExceeded()); }
 
 void StreamCall::Detach() { Abandon(); }
 

@@ -90,12 +90,6 @@ class SentAnswers {
 };
 
 struct StreamContext {
-  StreamContext(LoopState& the_loop, net::Transport& the_transport, PeerUse& peer_use)
-      : loop(the_loop),
-        transport(the_transport),
-        frames(the_transport),
-        memory(the_loop, peer_use) {}
-
   SteadyTime now() const { return loop.loop().now(); }
 
   // Calls RunCallbacks of the stream at the end of the iteration.
@@ -108,10 +102,10 @@ struct StreamContext {
   net::Transport& transport;
   FrameWriter frames;
   MessageMemory memory;
-  WaitQueue incomplete_requests;
-  WaitQueue unsent_responses;  // their bytes wait for the peer's window
-  SentAnswers sent_answers;
-  std::vector<Stream*> with_callbacks;
+  WaitQueue incomplete_requests{};
+  WaitQueue unsent_responses{};  // their bytes wait for the peer's window
+  SentAnswers sent_answers{};
+  std::vector<Stream*> with_callbacks{};
   bool draining = false;
   bool early_ends = false;  // whether a response has ended before its request
 };

@@ -1,4 +1,4 @@
-#include "rpc/http2/unary_call.h"
+#include "rpc/http2/calls.h"
 
 #include <utility>
 
@@ -37,15 +37,13 @@ void UnaryCall::OnRequestEnd() {
   }
   if (state_ != State::kReceived) return;
   state_ = State::kServing;
-  if (handler_ == nullptr) MakeHandler();
+  // A handler takes more memory than a call. It is therefore made when the first request is
+  // complete: a peer that does not complete requests gets no handler.
+  if (handler_ == nullptr) {
+    handler_ = method_.unary(loop_.loop());
+    handler_->Attach(*this);
+  }
   handler_->Serve(*stream_, request_);
-}
-
-// A handler takes more memory than a call. It is therefore made when the first request is complete:
-// a peer that does not complete requests gets no handler.
-void UnaryCall::MakeHandler() {
-  handler_ = method_.unary(loop_.loop());
-  handler_->Attach(*this);
 }
 
 // `response` may point into the request or the handler, so it is copied before Release.
@@ -73,8 +71,6 @@ void UnaryCall::Fail(const Status& status) {
   state_ = State::kFree;
   Release().Finish(status);
 }
-
-void UnaryCall::OnDeadline() { Fail(DeadlineExceeded()); }
 
 void UnaryCall::Detach() {
   if (state_ == State::kServing) return Abandon();
