@@ -34,6 +34,7 @@ class Inspection {
   void Forget();
 
  private:
+  static constexpr std::string_view kSafePolicy = "noeviction";
   // Replicas report every second.
   static constexpr std::int64_t kLagging = 3;  // seconds
 
@@ -46,7 +47,7 @@ class Inspection {
   Gauge& lag_;
   Gauge& refused_;
   // The state logged last.
-  std::string told_policy_;
+  std::string told_policy_{kSafePolicy};
   bool told_lag_ = false;
   std::string told_refused_;
 };

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
