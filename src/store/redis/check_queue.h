@@ -3,7 +3,6 @@
 // Loop thread only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,11 +38,9 @@ class CheckQueue {
   const Entry& front() const { return entries_[head_]; }
   Entry TakeFront();
 
-  // The first entries, oldest first; some may be empty.
-  std::span<const Entry> First(std::size_t most) const {
-    return std::span(entries_).subspan(head_, std::min(most, entries_.size() - head_));
-  }
-  // Removes one of First().
+  // All entries, oldest first; some may be empty.
+  std::span<const Entry> all() const { return std::span(entries_).subspan(head_); }
+  // Removes one of all().
   // REQUIRES: it is neither empty nor the oldest
   Entry Take(std::size_t index);
 
@@ -54,18 +51,11 @@ class CheckQueue {
     return RemoveIf([now](const PendingCheck& it) { return it.check->deadline <= now; });
   }
 
-  // Whether `holds` is true for every entry.
-  template <typename Holds>
-  bool AllOf(const Holds& holds) const {
-    return std::all_of(entries_.begin() + static_cast<std::ptrdiff_t>(head_), entries_.end(),
-                       [&](const Entry& it) { return it.checks.empty() || holds(it); });
-  }
-
   // Calls `visit` with every check, in order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    for (std::size_t i = head_; i < entries_.size(); ++i) {
-      for (const PendingPtr& check : entries_[i].checks) visit(*check);
+    for (const Entry& entry : all()) {
+      for (const PendingPtr& check : entry.checks) visit(*check);
     }
   }
 

@@ -16,9 +16,8 @@ std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
 }
 
 bool UsesSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
-  const auto& counters = entry.front().check->counters;
-  return std::any_of(counters.begin(), counters.end(),
-                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
+  return std::ranges::any_of(entry.front().check->counters,
+                             [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
 // The entries of a pack are in order.
@@ -27,9 +26,8 @@ bool Has(const Pack& pack, std::uint64_t number) {
 }
 
 bool IsOfSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
-  const auto& counters = entry.front().check->counters;
-  return std::all_of(counters.begin(), counters.end(),
-                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
+  return std::ranges::all_of(entry.front().check->counters,
+                             [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
 }  // namespace
@@ -51,7 +49,8 @@ bool Packer::MaySendFront() const {
 bool Packer::MaySendApart() const {
   if (in_flight_.shared_packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
   const std::uint64_t first = queue_.front().number;
-  return queue_.AllOf([&](const CheckQueue::Entry& entry) {
+  return std::ranges::all_of(queue_.all(), [&](const CheckQueue::Entry& entry) {
+    if (entry.checks.empty()) return true;
     return entry.after < first && entry.front().routing == Routing::kWithOthers &&
            IsPlain(*entry.front().check, static_cast<std::int64_t>(entry.checks.size()));
   });
@@ -73,10 +72,11 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
 // Checks of other slots share no counter with those of the pack, so they may be overtaken. Checks
 // of the slot may not.
 void Packer::AppendFollowers(Pack& pack) {
-  const auto entries = queue_.First(ScriptCall::kMaxEntries);
+  const auto all = queue_.all();
+  const auto entries = all.first(std::min(all.size(), ScriptCall::kMaxEntries));
   const std::uint64_t first = pack.entries.front().number;
-  const bool any = std::any_of(entries.begin(), entries.end(),
-                               [first](const CheckQueue::Entry& it) { return it.after >= first; });
+  const bool any = std::ranges::any_of(
+      entries, [first](const CheckQueue::Entry& it) { return it.after >= first; });
   for (std::size_t i = 0; any && i < entries.size(); ++i) {
     if (entries[i].checks.empty() || !UsesSlot(entries[i], pack.slot)) continue;
     if (!MayJoin(entries[i], pack)) return;
