@@ -11,10 +11,6 @@
 namespace sluice::redis {
 namespace {
 
-std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
-  return SlotOf(entry.front().check->counters.front().key);
-}
-
 bool UsesSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
   return std::ranges::any_of(entry.front().check->counters,
                              [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
@@ -91,8 +87,9 @@ std::unique_ptr<Pack> Packer::TakeNext() {
     return nullptr;
   }
   auto pack = EmptyPack();
-  pack->routing = queue_.front().front().routing;
-  if (pack->is_of_one_slot()) pack->slot = SlotOfFront(queue_.front());
+  const PendingCheck& first = queue_.front().front();
+  pack->routing = first.routing;
+  if (pack->is_of_one_slot()) pack->slot = SlotOf(first.check->counters.front().key);
   call_.Clear();
   while (!queue_.empty() && MayJoin(queue_.front(), *pack)) Append(queue_.TakeFront(), *pack);
   if (pack->routing == Routing::kWithItsSlot) AppendFollowers(*pack);

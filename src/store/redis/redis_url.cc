@@ -163,9 +163,9 @@ std::string RedisUrl::ToString() const {
     case Kind::kSentinel:
       return fmt::format("{} (database {}; sentinels {})", master, login.database, listed);
     case Kind::kCluster:
-      return fmt::format("cluster of {}", listed);
+      break;
   }
-  return listed;
+  return fmt::format("cluster of {}", listed);
 }
 
 Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
