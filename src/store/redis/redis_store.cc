@@ -147,7 +147,7 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
 
 void RedisStore::Submit(StoreCheck& check) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Submit(check);
-  check.late.reset();
+  check.undo_late = nullptr;
   check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -8,23 +9,6 @@
 #include "store/redis/thread_store.h"
 
 namespace sluice::redis {
-namespace {
-
-// The replies that the pieces may still get.
-class LatePieces final : public LateReply {
- public:
-  explicit LatePieces(std::vector<std::shared_ptr<LateReply>> pieces)
-      : pieces_(std::move(pieces)) {}
-
-  void Undo() override {
-    for (const auto& piece : pieces_) piece->Undo();
-  }
-
- private:
-  const std::vector<std::shared_ptr<LateReply>> pieces_;
-};
-
-}  // namespace
 
 // A check whose counters are in several places. It is split into a piece per place, all sent at the
 // same time, and their answers are merged. If one piece denies, the charges of the others are
@@ -120,12 +104,16 @@ void ThreadStore::SplitCheck::OnPieceDecided() {
 void ThreadStore::SplitCheck::Join() {
   whole_.admitted = true;
   whole_.decided_at = Time();
-  std::vector<std::shared_ptr<LateReply>> late;
+  std::vector<std::function<void()>> late;
   for (const auto& piece : pieces_) {
     piece->CopyTo(whole_);
-    if (piece->late) late.push_back(std::move(piece->late));
+    if (piece->undo_late) late.push_back(std::move(piece->undo_late));
   }
-  if (!late.empty()) whole_.late = std::make_shared<LatePieces>(std::move(late));
+  if (!late.empty()) {
+    whole_.undo_late = [late = std::move(late)] {
+      for (const auto& undo : late) undo();
+    };
+  }
   if (whole_.leases_units) JoinLease();
   if (whole_.demand.mode == Mode::kConsume) UndoDenied();
 }
