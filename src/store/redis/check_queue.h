@@ -6,9 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <span>
-#include <vector>
 
 #include "base/clock.h"
 #include "store/redis/pending_check.h"
@@ -35,11 +34,11 @@ class CheckQueue {
   std::size_t entries() const { return live_entries_; }
 
   // The oldest entry. REQUIRES: !empty()
-  const Entry& front() const { return entries_[head_]; }
+  const Entry& front() const { return entries_.front(); }
   Entry TakeFront();
 
   // All entries, oldest first; some may be empty.
-  std::span<const Entry> all() const { return std::span(entries_).subspan(head_); }
+  const std::deque<Entry>& all() const { return entries_; }
   // Removes one of all().
   // REQUIRES: it is neither empty nor the oldest
   Entry Take(std::size_t index);
@@ -54,7 +53,7 @@ class CheckQueue {
   // Calls `visit` with every check, in order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    for (const Entry& entry : all()) {
+    for (const Entry& entry : entries_) {
       for (const PendingPtr& check : entry.checks) visit(*check);
     }
   }
@@ -67,8 +66,7 @@ class CheckQueue {
   void NoteInOrder(const StoreCheck& check, Entry& entry);
   void DropEmptyEntries();
 
-  std::vector<Entry> entries_;  // those before head_ have been removed
-  std::size_t head_ = 0;
+  std::deque<Entry> entries_;     // the first one has a check
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
   // Numbers of entries, by hash. Numbers of removed entries are stale.

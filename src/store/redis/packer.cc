@@ -68,12 +68,12 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
 // Checks of other slots share no counter with those of the pack, so they may be overtaken. Checks
 // of the slot may not.
 void Packer::AppendFollowers(Pack& pack) {
-  const auto all = queue_.all();
-  const auto entries = all.first(std::min(all.size(), ScriptCall::kMaxEntries));
+  const auto& entries = queue_.all();
+  const std::size_t most = std::min(entries.size(), ScriptCall::kMaxEntries);
   const std::uint64_t first = pack.entries.front().number;
-  const bool any = std::ranges::any_of(
-      entries, [first](const CheckQueue::Entry& it) { return it.after >= first; });
-  for (std::size_t i = 0; any && i < entries.size(); ++i) {
+  const bool any = std::any_of(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
+                               [first](const CheckQueue::Entry& it) { return it.after >= first; });
+  for (std::size_t i = 0; any && i < most; ++i) {
     if (entries[i].checks.empty() || !UsesSlot(entries[i], pack.slot)) continue;
     if (!MayJoin(entries[i], pack)) return;
     Append(queue_.Take(i), pack);
