@@ -61,6 +61,10 @@ Inspection::Inspection(std::string name, MetricsRegistry& metrics, const MetricL
       refused_(metrics.GaugeFor("sluice_redis_refused_commands",
                                 "Commands that Sluice needs and Redis' ACL refuses.", labels)) {}
 
+Inspection::~Inspection() {
+  for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
+}
+
 std::string Inspection::Command(bool clustered) {
   std::vector<std::string_view> command{"EVAL", kAsk, "0"};
   command.insert(command.end(), std::begin(kNeeded), std::end(kNeeded));
@@ -127,13 +131,6 @@ void Inspection::SeeRefused(const std::string& commands, int count) {
     spdlog::warn("redis {}: its user may not call {}: see the ACL in docs/redis.md", name_,
                  LogText(commands));
   }
-}
-
-void Inspection::Forget() {
-  for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
-  told_policy_ = kSafePolicy;
-  told_lag_ = false;
-  told_refused_.clear();
 }
 
 }  // namespace sluice::redis

@@ -23,15 +23,16 @@ class Inspection {
   // `name` is that of the server, for the log; `labels` are those of its metrics. `metrics` must
   // outlive this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
+  // Hides the metrics, because the server is no longer queried.
+  ~Inspection();
+  Inspection(const Inspection&) = delete;
+  Inspection& operator=(const Inspection&) = delete;
 
   // The query, formatted by AppendCommand.
   static std::string Command(bool clustered);
 
   // Handles the reply. Parts that are missing or unreadable are ignored.
   void OnReply(const redisReply& reply);
-
-  // Resets the metrics, because the server is no longer queried.
-  void Forget();
 
  private:
   static constexpr std::string_view kSafePolicy = "noeviction";
