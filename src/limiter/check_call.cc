@@ -44,7 +44,7 @@ void CheckCall::Reset() {
   check_.lease.reset();
   check_.leases_units = false;
   check_.concerns_grants = false;
-  check_.late.reset();
+  check_.undo_late = nullptr;
   check_.demand = request.demand;
   if (request.TakesNothing()) check_.demand.mode = Mode::kPeek;
   check_.in_order = request.in_order;

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -65,16 +65,6 @@ struct CounterCheck {
   CounterSnapshot before{};
 };
 
-// The reply that a check may still get, after it was sent and has failed.
-class LateReply {
- public:
-  virtual ~LateReply() = default;
-  // The check was not admitted: what it was charged, or will be, is undone. This happens while the
-  // store runs. A lease of units need not be undone: nobody has it, so it is settled with 0, even
-  // if no reply says whether it was taken.
-  virtual void Undo() = 0;
-};
-
 // What a check asks, beside its counters.
 struct CheckParameters {
   Demand demand;
@@ -118,8 +108,10 @@ class StoreCheck : public CheckParameters {
   Time lease_ends;  // out, if `leases_units` and the lease can still be settled: on the store's
                     // clock
   Time decided_at;  // out: on the store's clock; of its counters, the latest
-  // out: the reply that it may still get. Null if there is none. For Store::Undo.
-  std::shared_ptr<LateReply> late;
+  // out, for Store::Undo: undoes what the check was charged, or will be. Empty if no reply can come
+  // any more. The undo happens while the store runs. A lease of units need not be undone: nobody
+  // has it, so it is settled with 0, even if no reply says whether it was taken.
+  std::function<void()> undo_late;
 
   // What the check asks of `counter`, which is one of its counters.
   CounterDemand DemandOf(const CounterCheck& counter) const {

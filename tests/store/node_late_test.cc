@@ -24,8 +24,8 @@ class NodeLate : public NodeTest, private StoreListener {
       RecordingCheck& check = *timed_out;
       check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
-        ASSERT_NE(check.late, nullptr);
-        if (undo) check.late->Undo();
+        ASSERT_TRUE(check.undo_late);
+        if (undo) check.undo_late();
       };
       node_->Submit(check);
     });

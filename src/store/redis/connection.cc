@@ -29,8 +29,7 @@ bool IsListOfOne(const redisReply& reply) {
 // Whether the reply is that of a master to ROLE.
 bool IsMaster(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
-         reply.element[0]->type == REDIS_REPLY_STRING &&
-         std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
+         TextOf(*reply.element[0]) == "master";
 }
 
 // Whether the login can continue after this error. If the user may not name its connection, it can

@@ -14,19 +14,15 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: name; the current time, or 0 to read Redis' clock; the time after which a server is gone.
-// Returns the names. An entry that is further than that in the future was written before the clock
-// was set back, and is removed, too.
+// ARGV: name; the time after which a server is gone (ms). Returns the names. An entry that is
+// further than that in the future was written before the clock was set back, and is removed, too.
 constexpr std::string_view kReport = R"lua(
-local now = tonumber(ARGV[2])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. now + ARGV[3], '+inf')
-redis.call('PEXPIRE', KEYS[1], 10 * ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. now + ARGV[2], '+inf')
+redis.call('PEXPIRE', KEYS[1], 10 * ARGV[2])
 return redis.call('ZRANGE', KEYS[1], 0, -1)
 )lua";
 
@@ -36,7 +32,6 @@ FleetMember::FleetMember(Context context, OnView on_view)
     : loop_(context.loop),
       server_(std::move(context.server)),
       status_(context.status),
-      clock_(context.clock),
       on_view_(std::move(on_view)),
       name_(fmt::format("{:02x}", fmt::join(RandomBytes(), ""))),
       timer_(loop_.timers(), [this] { OnTime(); }),
@@ -57,14 +52,9 @@ void FleetMember::OnTime() {
 }
 
 void FleetMember::Report() {
-  using std::chrono::milliseconds;
-  const auto now = clock_ == nullptr
-                       ? 0
-                       : std::chrono::floor<milliseconds>(clock_->Now()).time_since_epoch().count();
-  const std::string time = fmt::to_string(now);
-  const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
+  const std::string gone_after = fmt::to_string(std::chrono::milliseconds(kGoneAfter).count());
   if (asked_) connection_.Send({"ASKING"});
-  connection_.Send({"EVAL", kReport, "1", kKey, name_, time, gone_after});
+  connection_.Send({"EVAL", kReport, "1", kKey, name_, gone_after});
   awaits_reply_ = true;
 }
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "net/loop.h"
 #include "net/timer_queue.h"
 #include "store/redis/connection.h"
@@ -40,7 +39,6 @@ class FleetMember final : private Connection::Owner {
     // The server that owns kKey; empty while none is known.
     std::function<std::optional<Address>()> server;
     ServerStatus& status;  // of that server
-    const Clock* clock;    // as in NodeOptions
   };
 
   // Starts to connect immediately; `on_view` is called after each report and whenever Redis is
@@ -74,7 +72,6 @@ class FleetMember final : private Connection::Owner {
   net::Loop& loop_;
   const std::function<std::optional<Address>()> server_;
   ServerStatus& status_;
-  const Clock* const clock_;
   std::optional<Address> asked_;  // kKey's slot is being migrated to this server
   const OnView on_view_;
   const std::string name_;  // random

@@ -36,7 +36,6 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
       address_(address),
       status_(server.status),
       breaker_(server.breaker),
-      inspection_(context.inspects ? &server.inspection : nullptr),
       options_(context.options),
       clustered_(context.clustered),
       waits_to_connect_(when_unconnected == WhenUnconnected::kWait),
@@ -48,7 +47,10 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
       waiting_(options_.max_pending, options_.timeout),
       in_flight_(options_.timeout, options_.silence),
       packer_(in_flight_, options_.clock, clustered_) {
-  if (inspection_ != nullptr) breaker_.Show(true);
+  if (context.inspects) {
+    inspection_.emplace(server.status.name(), context.metrics, server.labels);
+    breaker_.Show(true);
+  }
   connection_.Start();
 }
 
@@ -58,10 +60,8 @@ void Node::Stop() {
   connection_.Stop();
   timer_.Cancel();
   inspect_timer_.Cancel();
-  if (inspection_ != nullptr) {
-    std::exchange(inspection_, nullptr)->Forget();
-    breaker_.Show(false);
-  }
+  if (inspection_) breaker_.Show(false);
+  inspection_.reset();
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();
@@ -149,7 +149,7 @@ void Node::OnReady() {
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
   if (!packer_.queue().empty()) loop_.RequestFlush(*this);
-  if (inspection_ != nullptr) Inspect();
+  if (inspection_) Inspect();
   breaker_.closed() ? owner_.OnReachable(*this) : probe_.Hurry();
 }
 

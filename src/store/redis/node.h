@@ -22,6 +22,7 @@
 #include "store/redis/breaker_probe.h"
 #include "store/redis/connection.h"
 #include "store/redis/in_flight.h"
+#include "store/redis/inspection.h"
 #include "store/redis/packer.h"
 #include "store/redis/pending_check.h"
 #include "store/redis/redis_metrics.h"
@@ -186,7 +187,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
-  Inspection* inspection_;  // null if another node of the server sends its query
+  std::optional<Inspection> inspection_;  // empty if another node of the server sends its query
   const NodeOptions options_;
   const bool clustered_;
   bool waits_to_connect_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -165,9 +163,9 @@ std::string RedisUrl::ToString() const {
     case Kind::kSentinel:
       return fmt::format("{} (database {}; sentinels {})", master, login.database, listed);
     case Kind::kCluster:
-      return fmt::format("cluster of {}", listed);
+      break;
   }
-  return listed;
+  return fmt::format("cluster of {}", listed);
 }
 
 Result<RedisUrl> RedisUrl::Parse(std::string_view text) {

@@ -68,7 +68,6 @@ class ScriptCall {
   // encoded.
   void Add(const StoreCheck& check, std::int64_t n);
 
-  std::size_t entries() const { return entries_; }
   // Whether the script may decide the call in the short way: it carries one plain check.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 

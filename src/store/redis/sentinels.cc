@@ -2,10 +2,10 @@
 
 #include <hiredis/hiredis.h>
 
-#include <algorithm>
+#include <array>
 #include <charconv>
+#include <sstream>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,16 +20,6 @@ TopologyContext WithLogin(TopologyContext context, const RedisLogin& login) {
   context.access.login = login;
   context.access.password = nullptr;
   return context;
-}
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 }  // namespace
@@ -61,8 +51,10 @@ void Sentinels::Read(const redisReply& reply) {
   if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
   if (TextOf(*reply.element[0]) != "message") return;  // a subscribe or unsubscribe reply
   // master, the old host and port, the new ones
-  const auto words = Words(TextOf(*reply.element[2]));
-  if (words.size() == 5 && words[0] == master_) Use(words[3], words[4]);
+  std::istringstream message{std::string(TextOf(*reply.element[2]))};
+  std::array<std::string, 5> words;
+  for (std::string& word : words) message >> word;
+  if (message && words[0] == master_) Use(words[3], words[4]);
 }
 
 void Sentinels::Use(std::string_view host, std::string_view port) {

@@ -12,12 +12,13 @@
 namespace sluice::redis {
 
 // The copy of a check that was sent and has failed.
-class Settler::LateCheck final : public OwnedCheck, public LateReply {
+class Settler::LateCheck final : public OwnedCheck {
  public:
   LateCheck(Settler& settler, const StoreCheck& check, bool is_probe)
       : OwnedCheck(check), settler_(settler), is_probe_(is_probe) {}
 
-  void Undo() override {
+  // See StoreCheck::undo_late.
+  void Undo() {
     undo_ = true;
     if (replied_) settler_.Undo(*this);
   }
@@ -89,7 +90,7 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
 StoreCheck& Settler::Detach(PendingCheck& pending) {
   StoreCheck& check = *pending.check;
   const auto late = std::make_shared<LateCheck>(*this, check, pending.is_probe);
-  check.late = late;
+  check.undo_late = [late] { late->Undo(); };
   pending.check = late.get();
   pending.own = late;
   pending.is_late = true;

@@ -119,7 +119,7 @@ void ThreadStore::Sweep() {
 }
 
 void ThreadStore::Submit(StoreCheck& check) {
-  check.late.reset();
+  check.undo_late = nullptr;
   Submit(std::make_unique<PendingCheck>(check));
 }
 
@@ -165,7 +165,7 @@ void ThreadStore::ResetAt(Node* node, StoreReset& reset) {
 
 void ThreadStore::Undo(const StoreCheck& check) {
   settler_.Undo(check);
-  if (check.late) check.late->Undo();
+  if (check.undo_late) check.undo_late();
 }
 
 std::optional<Address> ThreadStore::AddressOf(std::string_view key) const {

@@ -6,18 +6,20 @@
 // Loop thread only. Dispose of it after Stop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "net/timer_queue.h"
 #include "net/transport.h"
-#include "store/redis/delayed_checks.h"
 #include "store/redis/node.h"
 #include "store/redis/pending_check.h"
 #include "store/redis/server_state.h"
@@ -34,6 +36,35 @@ struct ThreadStoreContext {
   bool clustered = false;
   NodeOptions options;
   std::function<void()> on_layout_suspect;  // requests a new layout
+};
+
+// A set of in-order checks of a Cluster that are delayed. It finds the checks that must wait for
+// them: later in-order checks that share a counter.
+class DelayedChecks {
+ public:
+  // The check must outlive this object.
+  void Add(const PendingCheck& check) {
+    for (const CounterCheck& counter : CountersOf(check)) {
+      std::uint64_t& first = first_.try_emplace(counter.key, check.number).first->second;
+      first = std::min(first, check.number);
+    }
+  }
+
+  // Whether a check of the set arrived before `check` and shares a counter with it.
+  bool MustPrecede(const PendingCheck& check) const {
+    return std::ranges::any_of(CountersOf(check), [&](const CounterCheck& counter) {
+      const auto first = first_.find(counter.key);
+      return first != first_.end() && first->second < check.number;
+    });
+  }
+
+ private:
+  static std::span<const CounterCheck> CountersOf(const PendingCheck& check) {
+    if (!check.check->in_order) return {};
+    return check.check->counters;
+  }
+
+  std::unordered_map<std::string_view, std::uint64_t> first_;  // by key: the first check's number
 };
 
 class ThreadStore final : public net::Disposable, private NodeOwner {
