@@ -155,9 +155,7 @@ struct FixedWindow : CommonFacts {
   // open.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
-    if (state.start > before.start || state.count == 0) return {.changed = false};
-    state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
-    return {};
+    return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
   }
 
   // The units from which a server may take a grant, and for how long.
