@@ -54,7 +54,7 @@ void CheckCall::MatchRules() {
   rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
   matched_.Match(*rules_->index, request);
   answer().unknown_domain = !matched_.domain_known();
-  matched_.AddMissingAttributes(request, answer().missing_attributes);
+  matched_.AddMissingAttributes(answer().missing_attributes);
   FindUncountedAmounts();
 }
 

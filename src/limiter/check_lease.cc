@@ -72,7 +72,6 @@ void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
 
 Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
                                  std::vector<LimitAnswer>& limits) {
-  check.leases_units = false;
   if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
   return request.lease_ttl ? PrepareUnits(check, request, limits)
                            : PrepareSlots(check, request.may_lease);
