@@ -108,7 +108,8 @@ void FailurePolicy::Finish() {
   CountLostWrite();
   denied_ = answer_->AnyLimitDenies();
   if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
-    UndoCheck();
+    // The check is not admitted: what the store granted, or may still grant, is undone.
+    limiter_.store().Undo(check_);
   } else {
     RecordCharges();
   }
@@ -116,12 +117,9 @@ void FailurePolicy::Finish() {
 }
 
 void FailurePolicy::GiveUp() const {
-  if (check_.demand.mode == Mode::kConsume) UndoCheck();
+  if (check_.demand.mode == Mode::kConsume) limiter_.store().Undo(check_);
   if (Writes(check_.demand.mode)) limiter_.metrics().lost_writes.Increment();
 }
-
-// The check is not admitted: what the store granted, or may still grant, is undone.
-void FailurePolicy::UndoCheck() const { limiter_.store().Undo(check_); }
 
 // Records units that a policy admitted without the store, to be charged when the store answers
 // again. Checks that may have run in the store are not recorded, because they would be charged

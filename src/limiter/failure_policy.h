@@ -51,7 +51,6 @@ class FailurePolicy final : private StoreCheck {
   // The local store has decided.
   void OnDecided() override;
   void Finish();
-  void UndoCheck() const;
   void RecordCharges();
   void CountLostWrite() const;
 

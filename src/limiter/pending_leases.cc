@@ -62,11 +62,6 @@ bool PendingLeases::Settle(const LeaseId& id, const std::vector<std::int64_t>& u
   return true;
 }
 
-void PendingLeases::Resettle(Change lease) {
-  lease.released = true;
-  Granted(std::move(lease));
-}
-
 void PendingLeases::Leave(std::string_view key) {
   const MutexLock lock(mutex_);
   for (auto& [id, entry] : entries_) {
