@@ -102,7 +102,7 @@ void CheckCall::AskStore() {
     limiter_.metrics().CountFailure(StoreFailure::kCallerTimeout);
     return RefuseLate();
   }
-  if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return policy_.Apply(answer());
+  if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return ApplyPolicy();
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   if (limiter_.falls_back()) limiter_.fallback().NoteAsked(check_);
   if (prefetches) limiter_.grants().Prepare(check_);
@@ -145,10 +145,11 @@ void CheckCall::OnFailure() {
                    "lease_ttl: the embedded store has no room for the lease; it holds at most "
                    "100000 open leases of units"});
   }
-  caller_is_late ? RefuseLate() : policy_.Apply(answer());
+  caller_is_late ? RefuseLate() : ApplyPolicy();
 }
 
-void CheckCall::OnPolicyApplied() {
+void CheckCall::ApplyPolicy() {
+  policy_.Apply(answer());
   if (policy_.requires_error()) {
     return Refuse({ErrorCode::kUnavailable,
                    "the store does not answer, and the rule says on_store_failure: error"});

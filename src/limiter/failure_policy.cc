@@ -42,7 +42,15 @@ void FailurePolicy::Apply(CheckAnswer& answer) {
       answer.decided_at = check_.decided_at;
     }
   }
-  any_local ? DecideLocally() : Finish();
+  if (any_local) DecideLocally();
+  CountLostWrite();
+  denied_ = answer.AnyLimitDenies();
+  if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
+    // The check is not admitted: what the store granted, or may still grant, is undone.
+    limiter_.store().Undo(check_);
+  } else {
+    RecordCharges();
+  }
 }
 
 // Sets `state_known` if the local store decides next. Under overload, `local` denies: if this
@@ -101,19 +109,6 @@ void FailurePolicy::OnDecided() {
     if (limit.verdict.retry_after == Verdict::kNever) limit.verdict.retry_after = kOutageRetry;
     answer_->decided_at = decided_at;
   }
-  Finish();
-}
-
-void FailurePolicy::Finish() {
-  CountLostWrite();
-  denied_ = answer_->AnyLimitDenies();
-  if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
-    // The check is not admitted: what the store granted, or may still grant, is undone.
-    limiter_.store().Undo(check_);
-  } else {
-    RecordCharges();
-  }
-  on_applied_();
 }
 
 void FailurePolicy::GiveUp() const {
