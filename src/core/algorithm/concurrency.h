@@ -17,7 +17,6 @@
 #include "core/algorithm/adaptive_limit.h"
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/holders.h"
-#include "core/algorithm/slots_snapshot.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
