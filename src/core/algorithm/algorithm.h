@@ -101,6 +101,13 @@ inline Time ToTime(double microseconds) {
 inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
+// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units count.
+inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
+                              std::int64_t n) {
+  if (counted > limit) return 0;
+  return cost == 0 ? n : std::min(n, (limit - counted) / cost);
+}
+
 // Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
@@ -113,13 +120,6 @@ struct UsageSnapshot {
   }
   std::array<double, 3> ToFields() const {
     return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
-  }
-
-  // How many of `n` consecutive checks of `cost` units fit within `limit`.
-  std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
-    if (counted > limit) return 0;
-    if (cost == 0) return n;
-    return std::min(n, (limit - counted) / cost);
   }
 
   // The verdict for a check of `cost` units at `now`.

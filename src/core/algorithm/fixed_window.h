@@ -120,9 +120,7 @@ struct FixedWindow : CommonFacts {
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const Snapshot& state, const CounterDemand& demand, std::int64_t n) const {
-    if (state.count > limit) return 0;
-    if (demand.units == 0) return n;
-    return std::min(n, (limit - state.count) / demand.units);
+    return FitWithin(limit, state.count, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.

@@ -99,7 +99,7 @@ struct SlidingLog : CommonFacts {
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or UsageSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
+    return FitWithin(limit, state.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.

@@ -81,11 +81,11 @@ struct SlidingWindow : CommonFacts {
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
-    return Grants(UsageSnapshot{.counted = state.counted()}, demand, n);
+    return FitWithin(limit, state.counted(), demand.units, n);
   }
   std::int64_t Grants(const UsageSnapshot& snapshot, const CounterDemand& demand,
                       std::int64_t n) const {
-    return snapshot.Grants(limit, demand.units, n);
+    return FitWithin(limit, snapshot.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
