@@ -136,9 +136,9 @@ void CheckCall::DecideByStore(Source source) {
 
 void CheckCall::OnFailure() {
   limiter_.metrics().CountFailure(*check_.failure());
-  const bool caller_is_late = std::any_of(
-      check_.counters.begin(), check_.counters.end(),
-      [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
+  const bool caller_is_late = std::ranges::any_of(check_.counters, [](const CounterCheck& it) {
+    return it.failure == StoreFailure::kCallerTimeout;
+  });
   // The embedded store fails for no other reason, so the error names its bound for the operator.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse({ErrorCode::kResourceExhausted,

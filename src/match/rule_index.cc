@@ -135,8 +135,7 @@ Result<std::unique_ptr<CompiledOverrides>> CompileOverrides(const std::vector<Ov
 Result<CompiledRule> CompileRule(const Rule& rule, const CompiledDomain& domain) {
   CompiledRule compiled;
   std::vector<KeyPart> parts = rule.per;
-  std::sort(parts.begin(), parts.end(),
-            [](const KeyPart& a, const KeyPart& b) { return a.attribute < b.attribute; });
+  std::ranges::sort(parts, {}, &KeyPart::attribute);
   for (const KeyPart& part : parts) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
     compiled.key.push_back({rule.counter.empty() ? AttributeInKey(part.attribute) : "", id,

@@ -146,8 +146,8 @@ struct SlidingWindow : CommonFacts {
       while (left < excess && age > 0) left += state.counts[--age];
       snapshot.retry_at = LeavesAt(state, age);
     }
-    const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
-                                     [](std::int64_t count) { return count > 0; });
+    const auto newest =
+        std::ranges::find_if(state.counts, [](std::int64_t count) { return count > 0; });
     if (cost * taken > 0) {
       snapshot.reset_at = LeavesAt(state, 0);
     } else if (newest != state.counts.end()) {
