@@ -1,7 +1,5 @@
 #include "limiter/failure_policy.h"
 
-#include <algorithm>
-
 #include "limiter/limiter.h"
 
 namespace sluice {

@@ -4,7 +4,6 @@
 // One thread. Keeps its memory between requests. Valid as long as the rule index.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

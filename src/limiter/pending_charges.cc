@@ -1,6 +1,5 @@
 #include "limiter/pending_charges.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sluice {
