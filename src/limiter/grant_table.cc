@@ -69,8 +69,7 @@ GrantTable::GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metr
       ended_(GrantUnits(metrics, "ended")) {}
 
 bool GrantTable::MayConcern(const StoreCheck& check) {
-  return check.demand.consumes_or_peeks() &&
-         std::any_of(check.counters.begin(), check.counters.end(), Prefetches);
+  return check.demand.consumes_or_peeks() && std::ranges::any_of(check.counters, Prefetches);
 }
 
 bool GrantTable::Decides(StoreCheck& check) {
@@ -134,7 +133,7 @@ void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
 void GrantTable::Prepare(StoreCheck& check) {
   const BootTime now = BootNow();
   const bool asks = !closed_ && check.demand.mode == Mode::kConsume &&
-                    std::all_of(check.counters.begin(), check.counters.end(), Prefetches);
+                    std::ranges::all_of(check.counters, Prefetches);
   for (CounterCheck& counter : check.counters) {
     if (!Prefetches(counter)) continue;
     if (TakesLease(check)) {

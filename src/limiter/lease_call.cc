@@ -47,8 +47,7 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   auto values = name_.amounts;
   std::vector<bool> is_given(values.size());
   const auto set = [&](std::string_view name, std::int64_t value) {
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](const LeaseName::Amount& it) { return it.name == name; });
+    const auto found = std::ranges::find(values, name, &LeaseName::Amount::name);
     if (found == values.end()) return false;
     found->value = value;
     is_given[static_cast<std::size_t>(found - values.begin())] = true;
@@ -60,8 +59,8 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   }
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     const LeaseName::Counter& counter = name_.counters[i];
-    const bool changes = std::any_of(counter.counts.begin(), counter.counts.end(),
-                                     [&](const auto& counted) { return is_given[counted.amount]; });
+    const bool changes = std::ranges::any_of(
+        counter.counts, [&](const auto& counted) { return is_given[counted.amount]; });
     if (!changes || TakesLeases(counter.limit)) continue;
     const auto units = LeaseName::UnitsOf(counter, values);
     if (!units) {
@@ -91,7 +90,7 @@ void LeaseCall::AskStore() {
 }
 
 bool LeaseCall::MayNotBeReportedYet() const {
-  return std::any_of(counters.begin(), counters.end(), [this](const CounterCheck& it) {
+  return std::ranges::any_of(counters, [this](const CounterCheck& it) {
     return limiter_.fallback().InGracePeriod(it.key);
   });
 }

@@ -44,51 +44,26 @@ Bucket BucketOf(AttributeId attribute, const Matcher& atom) {
   return {attribute, atom.kind, shared ? std::string_view() : std::string_view(atom.text)};
 }
 
-}  // namespace
+// A pattern to compile.
+struct MatcherKey {
+  const Pattern* pattern;
+  bool is_address;
 
-// Compiles patterns into matchers; equal patterns share one.
-class ConditionIndex::Compiler {
- public:
-  // The patterns of the lists must outlive the compiler.
-  explicit Compiler(const AttributeTable& attributes) : attributes_(attributes) {}
-
-  Result<CompiledConditions> Compile(const std::vector<Condition>& list) {
-    CompiledConditions conditions;
-    conditions.reserve(list.size());
-    for (const Condition& condition : list) {
-      const auto* attribute = attributes_.Find(condition.attribute);
-      auto& matcher = matchers_[{&condition.pattern, attribute->is_address}];
-      if (matcher == nullptr) {
-        auto compiled = Matcher::Compile(condition.pattern, attribute->is_address);
-        if (!compiled) return compiled.error();
-        matcher = std::make_shared<const Matcher>(std::move(*compiled));
-      }
-      conditions.push_back({attribute->id, matcher});
-    }
-    return conditions;
+  bool operator==(const MatcherKey& other) const {
+    return is_address == other.is_address && *pattern == *other.pattern;
   }
-
- private:
-  struct Key {
-    const Pattern* pattern;
-    bool is_address;
-
-    bool operator==(const Key& other) const {
-      return is_address == other.is_address && *pattern == *other.pattern;
-    }
-  };
-  struct KeyHash {
-    static std::size_t Of(const Pattern& pattern) {
-      auto hash = CombineHash(Hash(pattern.text), static_cast<std::size_t>(pattern.kind));
-      for (const Pattern& part : pattern.of) hash = CombineHash(hash, Of(part));
-      return hash;
-    }
-    std::size_t operator()(const Key& key) const { return Of(*key.pattern); }
-  };
-
-  const AttributeTable& attributes_;
-  std::unordered_map<Key, std::shared_ptr<const Matcher>, KeyHash> matchers_;
 };
+
+struct MatcherKeyHash {
+  static std::size_t Of(const Pattern& pattern) {
+    auto hash = CombineHash(Hash(pattern.text), static_cast<std::size_t>(pattern.kind));
+    for (const Pattern& part : pattern.of) hash = CombineHash(hash, Of(part));
+    return hash;
+  }
+  std::size_t operator()(const MatcherKey& key) const { return Of(*key.pattern); }
+};
+
+}  // namespace
 
 // Chooses the condition under which each list is filed.
 class ConditionIndex::Selection {
@@ -147,15 +122,25 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   return index;
 }
 
+// Equal patterns share one matcher.
 Result<std::vector<ConditionIndex::CompiledConditions>> ConditionIndex::CompileAll(
     std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes) {
-  Compiler compiler(attributes);
+  std::unordered_map<MatcherKey, std::shared_ptr<const Matcher>, MatcherKeyHash> matchers;
   std::vector<CompiledConditions> all;
   all.reserve(lists.size());
   for (const auto* list : lists) {
-    auto conditions = compiler.Compile(*list);
-    if (!conditions) return conditions.error();
-    all.push_back(std::move(*conditions));
+    CompiledConditions& conditions = all.emplace_back();
+    conditions.reserve(list->size());
+    for (const Condition& condition : *list) {
+      const auto* attribute = attributes.Find(condition.attribute);
+      auto& matcher = matchers[{&condition.pattern, attribute->is_address}];
+      if (matcher == nullptr) {
+        auto compiled = Matcher::Compile(condition.pattern, attribute->is_address);
+        if (!compiled) return compiled.error();
+        matcher = std::make_shared<const Matcher>(std::move(*compiled));
+      }
+      conditions.push_back({attribute->id, matcher});
+    }
   }
   return all;
 }

@@ -97,7 +97,7 @@ void ValueIndex::Add(const Matcher& atom, EntryId entry) {
     case Kind::kCidr: {
       networks_[atom.network].push_back(entry);
       auto& lengths = atom.network.address.is_v4() ? v4_lengths_ : v6_lengths_;
-      if (std::find(lengths.begin(), lengths.end(), atom.network.prefix) == lengths.end()) {
+      if (std::ranges::find(lengths, atom.network.prefix) == lengths.end()) {
         lengths.push_back(atom.network.prefix);
       }
       return;
@@ -149,9 +149,7 @@ void ValueIndex::LinkPrefixes() {
 
 // The last text that does not sort after `value` is its longest prefix, or has that as an ancestor.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
-  const auto after =
-      std::upper_bound(prefixes_.begin(), prefixes_.end(), value,
-                       [](std::string_view v, const Prefix& prefix) { return v < prefix.text; });
+  const auto after = std::ranges::upper_bound(prefixes_, value, {}, &Prefix::text);
   std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;
   if (at < 0) return;
   const std::size_t common = CommonLength(prefixes_[at].text, value);

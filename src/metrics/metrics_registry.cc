@@ -30,30 +30,28 @@ struct Family {
   std::map<MetricLabels, Metric> metrics;
 };
 
-void Show(const Counter& counter, ClientMetric& out) {
-  out.counter.value = static_cast<double>(counter.Value());
+void Show(const std::unique_ptr<Counter>& counter, ClientMetric& out) {
+  out.counter.value = static_cast<double>(counter->Value());
 }
 
-void Show(const Gauge& gauge, ClientMetric& out) { out.gauge.value = gauge.Value(); }
+void Show(const std::unique_ptr<Gauge>& gauge, ClientMetric& out) {
+  out.gauge.value = gauge->Value();
+}
 
-void Show(const Histogram& histogram, ClientMetric& out) {
-  const Histogram::Snapshot snapshot = histogram.Read();
+void Show(const std::unique_ptr<Histogram>& histogram, ClientMetric& out) {
+  const Histogram::Snapshot snapshot = histogram->Read();
+  const auto bounds = histogram->bounds();
   std::uint64_t cumulative = 0;
-  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) {
+  for (std::size_t i = 0; i <= bounds.size(); ++i) {
     cumulative += snapshot.counts[i];
-    const bool bounded = i < histogram.bounds().size();
+    const bool bounded = i < bounds.size();
     out.histogram.bucket.push_back(
         {.cumulative_count = cumulative,
-         .upper_bound = bounded ? std::chrono::duration<double>(histogram.bounds()[i]).count()
+         .upper_bound = bounded ? std::chrono::duration<double>(bounds[i]).count()
                                 : std::numeric_limits<double>::infinity()});
   }
   out.histogram.sample_count = cumulative;
   out.histogram.sample_sum = snapshot.sum.count();
-}
-
-template <typename T>
-void Show(const std::unique_ptr<T>& metric, ClientMetric& out) {
-  Show(*metric, out);
 }
 
 void Show(const std::function<double()>& read, ClientMetric& out) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 
@@ -101,6 +100,13 @@ inline Time ToTime(double microseconds) {
 inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
+// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units count.
+inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
+                              std::int64_t n) {
+  if (counted > limit) return 0;
+  return cost == 0 ? n : std::min(n, (limit - counted) / cost);
+}
+
 // Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
@@ -115,13 +121,6 @@ struct UsageSnapshot {
     return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
   }
 
-  // How many of `n` consecutive checks of `cost` units fit within `limit`.
-  std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
-    if (counted > limit) return 0;
-    if (cost == 0) return n;
-    return std::min(n, (limit - counted) / cost);
-  }
-
   // The verdict for a check of `cost` units at `now`.
   Verdict Judge(std::int64_t limit, std::int64_t cost, bool admitted, Time now) const {
     Verdict verdict{.admitted = admitted,
@@ -130,6 +129,29 @@ struct UsageSnapshot {
     if (counted > 0) verdict.reset_after = reset_at - now;
     if (!admitted && cost <= limit) verdict.retry_after = retry_at - now;
     return verdict;
+  }
+};
+
+// Snapshot of a concurrency counter. As small as those of other algorithms.
+struct SlotsSnapshot {
+  std::int32_t counted = 0;  // slots
+  std::int32_t limit = 0;    // in force
+  Time reset_at;             // as in a UsageSnapshot
+  Time retry_at;
+
+  bool operator==(const SlotsSnapshot&) const = default;
+
+  UsageSnapshot usage() const { return {counted, reset_at, retry_at}; }
+
+  // The first number holds the limit, too.
+  static constexpr std::int64_t kLimitUnit = std::int64_t{1} << 32;
+  static SlotsSnapshot FromFields(const std::array<double, 3>& fields) {
+    const auto both = static_cast<std::int64_t>(fields[0]);
+    return {static_cast<std::int32_t>(both % kLimitUnit),
+            static_cast<std::int32_t>(both / kLimitUnit), ToTime(fields[1]), ToTime(fields[2])};
+  }
+  std::array<double, 3> ToFields() const {
+    return {ToNumber(limit * kLimitUnit + counted), ToNumber(reset_at), ToNumber(retry_at)};
   }
 };
 

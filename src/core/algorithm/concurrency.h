@@ -17,7 +17,6 @@
 #include "core/algorithm/adaptive_limit.h"
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/holders.h"
-#include "core/algorithm/slots_snapshot.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
@@ -111,7 +110,7 @@ struct Concurrency : CommonFacts {
   template <typename Counted>  // State or SlotsSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
     if (demand.units > kMaxCost) return 0;
-    return UsageSnapshot{.counted = state.counted}.Grants(LimitNow(state), demand.units, n);
+    return FitWithin(LimitNow(state), state.counted, demand.units, n);
   }
 
   // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.

@@ -120,9 +120,7 @@ struct FixedWindow : CommonFacts {
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const Snapshot& state, const CounterDemand& demand, std::int64_t n) const {
-    if (state.count > limit) return 0;
-    if (demand.units == 0) return n;
-    return std::min(n, (limit - state.count) / demand.units);
+    return FitWithin(limit, state.count, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -155,9 +153,7 @@ struct FixedWindow : CommonFacts {
   // open.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
-    if (state.start > before.start || state.count == 0) return {.changed = false};
-    state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
-    return {};
+    return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
   }
 
   // The units from which a server may take a grant, and for how long.

@@ -99,7 +99,7 @@ struct SlidingLog : CommonFacts {
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or UsageSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
+    return FitWithin(limit, state.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -154,8 +154,7 @@ struct SlidingLog : CommonFacts {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
     auto& log = *state.log;
-    const auto entry = std::partition_point(log.begin(), log.end(),
-                                            [&](const Entry& other) { return other.at < at; });
+    const auto entry = std::ranges::lower_bound(log, at, {}, &Entry::at);
     if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
     if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
     const std::int64_t units = std::min(cost, entry->cost);
@@ -235,9 +234,7 @@ struct SlidingLog : CommonFacts {
 
   // When the `nth` unit (from 1) in the window was taken, or now if there are fewer.
   Time TimeOfUnit(const State& state, std::int64_t nth) const {
-    const auto entry = std::partition_point(
-        state.log->begin(), state.log->end(),
-        [&](const Entry& candidate) { return candidate.sum < state.before + nth; });
+    const auto entry = std::ranges::lower_bound(*state.log, state.before + nth, {}, &Entry::sum);
     return entry == state.log->end() ? state.now : entry->at;
   }
 };

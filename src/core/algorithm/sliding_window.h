@@ -81,11 +81,11 @@ struct SlidingWindow : CommonFacts {
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
-    return Grants(UsageSnapshot{.counted = state.counted()}, demand, n);
+    return FitWithin(limit, state.counted(), demand.units, n);
   }
   std::int64_t Grants(const UsageSnapshot& snapshot, const CounterDemand& demand,
                       std::int64_t n) const {
-    return snapshot.Grants(limit, demand.units, n);
+    return FitWithin(limit, snapshot.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -146,8 +146,8 @@ struct SlidingWindow : CommonFacts {
       while (left < excess && age > 0) left += state.counts[--age];
       snapshot.retry_at = LeavesAt(state, age);
     }
-    const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
-                                     [](std::int64_t count) { return count > 0; });
+    const auto newest =
+        std::ranges::find_if(state.counts, [](std::int64_t count) { return count > 0; });
     if (cost * taken > 0) {
       snapshot.reset_at = LeavesAt(state, 0);
     } else if (newest != state.counts.end()) {
