@@ -16,7 +16,6 @@
 #include "config/settings.h"
 #include "envoy/rls/descriptor_check.h"
 #include "envoy/rls/hit_counters.h"
-#include "envoy/rls/peer_metrics.h"
 #include "envoy/rls/request.h"
 #include "envoy/rls/response.h"
 #include "envoy/rules/guide.h"
