@@ -233,20 +233,13 @@ std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnost
   const ConfigMap fields(root, {"domain", "descriptors", "all_or_nothing"});
   if (document.root.kind != NodeKind::kMap) return std::nullopt;
   RuleTree tree;
+  tree.file = document.name;
   tree.domain = ParseRequiredText(fields, "domain", kDomains);
   if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
   if (tree.domain.size() > 255) Find(fields, "domain")->ReportFound(kDomains);
   tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
   if (const auto list = Find(fields, "descriptors")) tree.descriptors = ParseDescriptors(*list);
   return tree;
-}
-
-std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
-                                      Diagnostics& errors) {
-  const RuleDocument document{.name = std::string(file),
-                              .root = ReadYaml(file, text, {}, errors, YamlAliases::kResolved)};
-  if (document.root.kind == NodeKind::kRefused) return std::nullopt;
-  return ParseRuleDocument(document, errors);
 }
 
 }  // namespace sluice::envoy
