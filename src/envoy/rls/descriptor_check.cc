@@ -103,7 +103,7 @@ void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
     Read(*answer);
     ObserveDuration();
   }
-  owner_.OnDecided(*this, answer || no_refund ? nullptr : &answer.error());
+  on_decided_(*this, answer || no_refund ? nullptr : &answer.error());
 }
 
 void DescriptorCheck::Read(const CheckAnswer& answer) {

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 
@@ -19,14 +21,8 @@ using Response = ::envoy::service::ratelimit::v3::RateLimitResponse;
 
 class DescriptorCheck final : private CheckCall {
  public:
-  class Owner {
-   public:
-    // `error` is null unless the check has failed. May be called before Start or Refund returns.
-    virtual void OnDecided(DescriptorCheck& check, const Error* error) = 0;
-
-   protected:
-    ~Owner() = default;
-  };
+  // `error` is null unless the check has failed. May be called before Start or Refund returns.
+  using OnDecided = std::function<void(const DescriptorCheck& check, const Error* error)>;
 
   // The parameters shared by all descriptors of a request.
   struct Context {
@@ -41,8 +37,9 @@ class DescriptorCheck final : private CheckCall {
     bool shadow_mode = false;  // likewise
   };
 
-  // Both must outlive the check.
-  DescriptorCheck(Limiter& limiter, Owner& owner) : CheckCall(limiter), owner_(owner) {}
+  // `limiter` must outlive the check.
+  DescriptorCheck(Limiter& limiter, OnDecided on_decided)
+      : CheckCall(limiter), on_decided_(std::move(on_decided)) {}
 
   // Call before Start: FindLimit (in the rules), or SetOverride if the request has its own limit;
   // then SetHits.
@@ -82,7 +79,7 @@ class DescriptorCheck final : private CheckCall {
   void ReadCurrentLimit(const LimitAnswer& limit);
   void ReadQuota(const LimitAnswer& limit);
 
-  Owner& owner_;
+  const OnDecided on_decided_;
   TrieMatch match_;
   std::uint64_t hits_ = 1;
   bool is_negative_ = false;

@@ -135,8 +135,9 @@ bool ShouldRateLimitHandler::MayShareCounters() const {
 
 DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
   if (check_count_ == checks_.size()) {
-    DescriptorCheck::Owner& owner = *this;
-    checks_.push_back(std::make_unique<DescriptorCheck>(dependencies_.limiter, owner));
+    checks_.push_back(std::make_unique<DescriptorCheck>(
+        dependencies_.limiter,
+        [this](const DescriptorCheck& check, const Error* error) { OnDecided(check, error); }));
   }
   return *checks_[check_count_];
 }
@@ -160,7 +161,7 @@ void ShouldRateLimitHandler::StartSome() {
   CountDecided(1);
 }
 
-void ShouldRateLimitHandler::OnDecided(DescriptorCheck& check, const Error* error) {
+void ShouldRateLimitHandler::OnDecided(const DescriptorCheck& check, const Error* error) {
   if (error != nullptr) {
     if (!error_) error_ = *error;
   } else if (!refunds_) {

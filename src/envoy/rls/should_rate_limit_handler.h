@@ -25,7 +25,7 @@
 
 namespace sluice::envoy {
 
-class ShouldRateLimitHandler final : public rpc::UnaryHandler, private DescriptorCheck::Owner {
+class ShouldRateLimitHandler final : public rpc::UnaryHandler {
  public:
   static constexpr std::size_t kChecksPerIteration = 64;
 
@@ -53,7 +53,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   void DropReplaced();
   bool MayShareCounters() const;
   void StartSome();
-  void OnDecided(DescriptorCheck& check, const Error* error) override;
+  void OnDecided(const DescriptorCheck& check, const Error* error);
   void CountDecided(std::size_t count);
   void FinishWithStatuses();
 
