@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "envoy/rules/unit.h"
 
 namespace sluice::envoy {
 namespace {
