@@ -91,7 +91,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
-  static_cast<void>(SetLogLevel(settings.log_level));  // cannot fail: the settings are valid
+  SetLogLevel(settings.log_level);
   if (!talkative) say();
 }
 
@@ -111,9 +111,7 @@ int ServeUntilStopped(Server& server, const sigset_t& signals,
 ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& settings,
                  const std::vector<std::string>& warnings) {
   const LogFormat format = settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  if (const auto log = SetUpLog(settings.log_level, format); !log) {
-    return Fail(kMistaken, log.error());
-  }
+  SetUpLog(settings.log_level, format);
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = BlockSignals();
