@@ -186,14 +186,7 @@ OnStoreFailure ParseOnStoreFailure(const ConfigValue& value) {
 }
 
 std::string ParseAttributeName(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "is the name of an attribute, 1 to 255 bytes";
-  const auto name = value.Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 255) {
-    value.ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
+  return value.NonEmptyText("is the name of an attribute, 1 to 255 bytes", 255);
 }
 
 Rule ParseRule(const ConfigValue& value) {
