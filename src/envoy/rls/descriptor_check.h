@@ -42,11 +42,13 @@ class DescriptorCheck final : private CheckCall {
       : CheckCall(limiter), on_decided_(std::move(on_decided)) {}
 
   // Call before Start: FindLimit (in the rules), or SetOverride if the request has its own limit;
-  // then SetHits.
+  // then SetHits and SetStatus.
   void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
   void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
                    std::span<const Entry> entries);
   void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
+  // Where to write the answer. It must live until OnDecided.
+  void SetStatus(Response::DescriptorStatus& status) { status_ = &status; }
 
   // Null if the rules have no limit for the entries, or the request has its own.
   const Target* target() const { return has_override_ ? nullptr : match_.target; }
@@ -56,8 +58,8 @@ class DescriptorCheck final : private CheckCall {
   // The rule's name in metrics.
   std::string_view metric() const;
 
-  // Writes the answer to `status`. It and the texts of `context` must live until OnDecided.
-  void Start(const Context& context, Response::DescriptorStatus& status);
+  // The texts of `context` must live until OnDecided.
+  void Start(const Context& context);
 
   // Gives back the hits that were charged.
   void Refund(const Context& context);

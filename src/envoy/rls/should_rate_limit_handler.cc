@@ -75,7 +75,6 @@ void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
     response_.add_statuses()->set_code(Response::OK);
   }
   check_count_ = started_ = 0;
-  positions_.clear();
   passed_.clear();
   refunds_ = canceled_ = false;
 }
@@ -96,7 +95,7 @@ void ShouldRateLimitHandler::FindLimits(const DomainGuide& domain) {
       if (check.target() == nullptr) continue;
     }
     check.SetHits(HitsOf(request_, descriptor), descriptor.is_negative_hits());
-    positions_.push_back(i);
+    check.SetStatus(*response_.mutable_statuses(i));
     ++check_count_;
   }
 }
@@ -115,11 +114,9 @@ void ShouldRateLimitHandler::DropReplaced() {
   for (std::size_t i = 0; i < check_count_; ++i) {
     const Target* const target = checks_[i]->target();
     if (target != nullptr && !target->name.empty() && replaced.contains(target->name)) continue;
-    std::swap(checks_[kept], checks_[i]);
-    positions_[kept++] = positions_[i];
+    std::swap(checks_[kept++], checks_[i]);
   }
   check_count_ = kept;
-  positions_.resize(kept);
 }
 
 // Whether two checks may use the same counter. Only then does their order matter.
@@ -153,8 +150,8 @@ void ShouldRateLimitHandler::StartSome() {
   }
   const std::size_t end = std::min(check_count_, started_ + kChecksPerIteration);
   while (started_ < end) {
-    DescriptorCheck& check = *checks_[started_];
-    check.Start(context_, *response_.mutable_statuses(positions_[started_++]));
+    DescriptorCheck& check = *checks_[started_++];
+    check.Start(context_);
     context_.ask_store |= check.is_negative();
   }
   if (started_ < check_count_) dependencies_.loop.Post([this] { StartSome(); });
@@ -228,7 +225,6 @@ void ShouldRateLimitHandler::ForgetCall() {
   checks_.clear();
   request_ = Request();
   entries_ = {};
-  positions_ = {};
   response_ = Response();
   passed_ = {};
 }

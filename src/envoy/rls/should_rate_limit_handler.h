@@ -76,7 +76,6 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
   const DomainGuide* domain_ = nullptr;                   // lives as long as context_.rules
   std::vector<std::unique_ptr<DescriptorCheck>> checks_;  // the first check_count_ are in use
   std::size_t check_count_ = 0;
-  std::vector<int> positions_;           // of checks_, in the request
   Response response_;                    // with the statuses of all descriptors
   std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
   std::optional<Error> error_;           // the first one
