@@ -145,7 +145,7 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
 }
 
 bool Has(const std::vector<std::string>& arguments, std::string_view flag) {
-  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+  return std::ranges::find(arguments, flag) != arguments.end();
 }
 
 ExitStatus Main(std::vector<std::string> arguments) {

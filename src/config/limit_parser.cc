@@ -190,8 +190,8 @@ Limit ParseLimit(const ConfigValue& value) {
     value.Report("the key algorithm is missing; allowed " + allowed);
     return {};
   }
-  const bool is_known = name->kind == YamlNode::Kind::kScalar &&
-                        std::find(names.begin(), names.end(), name->text) != names.end();
+  const bool is_known =
+      name->kind == YamlNode::Kind::kScalar && std::ranges::find(names, name->text) != names.end();
   if (is_known) return ParseParameters(value, name->text);
   value.At("algorithm", *name).ReportFound(allowed + DidYouMean(name->text, names));
   return {};
@@ -212,9 +212,8 @@ std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view
       limit.counts = ParseCounts(item.At("counts", *counts));
     }
     const std::string tag = CounterTag(limit);
-    const bool is_repeated = std::any_of(limits.begin(), limits.end(), [&](const RuleLimit& other) {
-      return CounterTag(other) == tag;
-    });
+    const bool is_repeated = std::ranges::any_of(
+        limits, [&](const RuleLimit& other) { return CounterTag(other) == tag; });
     if (is_repeated && item.report().errors.size() == errors) {
       item.Report(fmt::format(
           "found a second limit {}; allowed is one, or a different name for each", tag));
