@@ -45,7 +45,7 @@ constexpr Words kTrue{"true", "True", "TRUE", "t", "T", "1"};
 constexpr Words kFalse{"false", "False", "FALSE", "f", "F", "0"};
 
 bool Contains(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 // Percent-encodes a part of a URL.
@@ -76,8 +76,8 @@ std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
     const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
     if (parsed.ec != std::errc() || !(number >= 0)) return std::nullopt;
     text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
-    const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                   [&](const GoUnit& it) { return text.starts_with(it.name); });
+    const auto* const unit =
+        std::ranges::find_if(kUnits, [&](const GoUnit& it) { return text.starts_with(it.name); });
     if (unit == kUnits.end()) return std::nullopt;
     text.remove_prefix(unit->name.size());
     sum += number * unit->milliseconds;
@@ -336,8 +336,8 @@ class Reader {
 
   void WarnOfTheRest() {
     for (const auto& [name, value] : variables_) {
-      const bool meaningless = std::any_of(
-          kMeaningless.begin(), kMeaningless.end(), [&name = name](std::string_view it) {
+      const bool meaningless =
+          std::ranges::any_of(kMeaningless, [&name = name](std::string_view it) {
             return it.ends_with('_') ? name.starts_with(it) : name == it;
           });
       // Kubernetes sets it to such a URL for a service named "redis".

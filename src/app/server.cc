@@ -328,8 +328,8 @@ void Server::AddChecks(std::vector<HttpRoute>& routes) {
 }
 
 UnaryCalls& Server::CallsOf(const rpc::Methods& methods, std::string_view name) {
-  const auto found = std::find_if(methods.begin(), methods.end(),
-                                  [&](const auto& it) { return it.path.ends_with(name); });
+  const auto found =
+      std::ranges::find_if(methods, [&](const auto& it) { return it.path.ends_with(name); });
   return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, *found));
 }
 

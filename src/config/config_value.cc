@@ -68,6 +68,14 @@ std::optional<std::string_view> ConfigValue::Text(std::string_view allowed) cons
   return std::nullopt;
 }
 
+std::string ConfigValue::NonEmptyText(std::string_view allowed, std::size_t most) const {
+  const auto text = Text(allowed);
+  if (!text) return "";
+  if (!text->empty() && text->size() <= most) return std::string(*text);
+  ReportFound(allowed);
+  return "";
+}
+
 std::vector<ConfigValue> ConfigValue::Items(std::string_view allowed) const {
   std::vector<ConfigValue> items;
   if (node_->kind != Kind::kSequence) {
@@ -102,14 +110,10 @@ std::optional<Duration> ConfigValue::Length(Duration least, Duration most) const
 
 std::string ConfigValue::Name() const {
   constexpr std::string_view kAllowed = "are 1 to 100 letters, digits, _, . and -";
-  const auto name = Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 100 ||
-      name->find_first_not_of(kNameCharacters) != name->npos) {
-    ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
+  std::string name = NonEmptyText(kAllowed, 100);
+  if (name.find_first_not_of(kNameCharacters) == name.npos) return name;
+  ReportFound(kAllowed);
+  return "";
 }
 
 std::size_t ConfigValue::WordOf(std::span<const std::string_view> words) const {

@@ -54,6 +54,9 @@ class ConfigValue {
   // The text of a scalar. For other nodes, calls ReportFound(allowed) and returns nullopt.
   std::optional<std::string_view> Text(std::string_view allowed) const;
 
+  // A text of 1 to `most` bytes. For anything else, calls ReportFound(allowed) and returns "".
+  std::string NonEmptyText(std::string_view allowed, std::size_t most = std::string::npos) const;
+
   // The items of a list. For other nodes, calls ReportFound(allowed) and returns none.
   std::vector<ConfigValue> Items(std::string_view allowed) const;
 

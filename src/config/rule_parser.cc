@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -17,12 +16,11 @@ using Kind = YamlNode::Kind;
 
 bool RequiresPresence(const Pattern& pattern) {
   if (pattern.kind == Pattern::Kind::kNot) return false;
-  return pattern.kind != Pattern::Kind::kAnyOf ||
-         std::all_of(pattern.of.begin(), pattern.of.end(), RequiresPresence);
+  return pattern.kind != Pattern::Kind::kAnyOf || std::ranges::all_of(pattern.of, RequiresPresence);
 }
 
 bool EnsuresAttribute(const std::vector<Condition>& match, std::string_view attribute) {
-  return std::any_of(match.begin(), match.end(), [&](const Condition& condition) {
+  return std::ranges::any_of(match, [&](const Condition& condition) {
     return condition.attribute == attribute && RequiresPresence(condition.pattern);
   });
 }
@@ -65,9 +63,8 @@ void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& a
         "prefetch has no effect: a limit that admits less than {} at once grants nothing",
         kFewest));
   }
-  const auto asks_redis = std::find_if(all.begin(), all.end(), [](const RuleLimit& it) {
-    return GrantLife(it.limit) == Duration{};
-  });
+  const auto asks_redis =
+      std::ranges::find(all, Duration{}, [](const RuleLimit& it) { return GrantLife(it.limit); });
   if (asks_redis == all.end()) return;
   value.Warn(fmt::format("prefetch has no effect: limits[{}] has none, so Redis decides each check",
                          asks_redis - all.begin()));
@@ -114,10 +111,8 @@ std::vector<KeyPart> ParsePer(const ConfigValue& value) {
   std::vector<KeyPart> per;
   for (const ConfigValue& item : value.Items("is a list of attributes such as [user]")) {
     KeyPart part = ParseKeyPart(item);
-    const bool is_known = std::any_of(per.begin(), per.end(), [&](const KeyPart& other) {
-      return other.attribute == part.attribute && !part.attribute.empty();
-    });
-    if (is_known) {
+    const bool is_known = std::ranges::find(per, part.attribute, &KeyPart::attribute) != per.end();
+    if (is_known && !part.attribute.empty()) {
       item.Report(fmt::format("found \"{}\" a second time; allowed is once", part.attribute));
     }
     per.push_back(std::move(part));
@@ -186,14 +181,7 @@ OnStoreFailure ParseOnStoreFailure(const ConfigValue& value) {
 }
 
 std::string ParseAttributeName(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "is the name of an attribute, 1 to 255 bytes";
-  const auto name = value.Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 255) {
-    value.ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
+  return value.NonEmptyText("is the name of an attribute, 1 to 255 bytes", 255);
 }
 
 Rule ParseRule(const ConfigValue& value) {

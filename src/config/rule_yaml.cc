@@ -1,7 +1,6 @@
 #include "config/rule_yaml.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -22,8 +21,7 @@ std::string ToYaml(const KeyPart& part) {
 
 std::string ListOf(const std::vector<KeyPart>& parts) {
   std::vector<std::string> texts;
-  std::transform(parts.begin(), parts.end(), std::back_inserter(texts),
-                 [](const KeyPart& part) { return ToYaml(part); });
+  for (const KeyPart& part : parts) texts.push_back(ToYaml(part));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
@@ -80,8 +78,7 @@ class ParameterWriter final : public Parameters {
 std::string CountsOf(const RuleLimit& limit) {
   const Counts& counts = limit.counts;
   if (counts.empty()) return "";
-  const bool is_sum =
-      std::all_of(counts.begin(), counts.end(), [](const auto& it) { return it.weight == 1; });
+  const bool is_sum = std::ranges::all_of(counts, [](const auto& it) { return it.weight == 1; });
   std::vector<std::string> texts;
   for (const CountedAmount& it : counts) {
     texts.push_back(YamlScalar(it.name) + (is_sum ? "" : fmt::format(": {}", it.weight)));

@@ -30,83 +30,76 @@ std::string ParseDomainName(const ConfigValue& value) {
 // Reads a sequence of files into one set.
 class Loader {
  public:
-  void Read(std::string_view file, std::string_view text);
-  LoadedRules Finish();
+  explicit Loader(Diagnostics errors) { loaded_.errors = std::move(errors); }
 
-  Diagnostics& errors() { return loaded_.errors; }
+  void Read(std::string_view file, std::string_view text) {
+    FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
+    Domain domain;
+    Lines names;
+    const YamlNode root_node{.kind = YamlNode::Kind::kMap};
+    const ConfigValue root(root_node, report);
+    const ConfigValue rules = root.At("rules", root_node);
+    const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
+                                  AddRule(rules.At(index, item), names, domain);
+                                }};
+    const YamlNode document = ReadYaml(file, text, stream, loaded_.errors);
+    if (document.kind == YamlNode::Kind::kRefused) return;
+    ReadDomain(ConfigValue(document, report), domain);
+    loaded_.rules.push_back(std::move(domain));
+  }
+
+  LoadedRules Finish() {
+    SortByPosition(loaded_.errors);
+    SortByPosition(loaded_.warnings);
+    return std::move(loaded_);
+  }
 
  private:
   using Lines = std::unordered_map<std::string, int>;
 
-  void AddRule(const ConfigValue& item, Lines& names, Domain& domain);
-  void ReadDomain(const ConfigValue& document, Domain& domain);
-  void CheckDomainIsNew(const ConfigValue& name, const std::string& domain);
+  void AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
+    Rule rule = ParseRule(item);
+    if (!rule.name.empty()) {
+      const YamlNode& name = *item.node().Find("name");
+      const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
+      if (!is_new) {
+        item.At("name", name)
+            .Report(fmt::format(
+                "found \"{}\", the name of the rule on line {}; each name is allowed once",
+                rule.name, known->second));
+      }
+    }
+    domain.rules.push_back(std::move(rule));
+  }
+
+  void ReadDomain(const ConfigValue& document, Domain& domain) {
+    const ConfigMap fields(document, {"domain", "unmatched", "colocate", "rules"});
+    if (const auto name = fields.Require("domain", kDomainNames)) {
+      domain.name = ParseDomainName(*name);
+      CheckDomainIsNew(*name, domain.name);
+    }
+    if (const auto unmatched = fields.Find("unmatched")) {
+      domain.unmatched =
+          unmatched->OneOf<Unmatched>({{"allow", Unmatched::kAllow}, {"deny", Unmatched::kDeny}});
+    }
+    if (const auto colocate = fields.Find("colocate")) {
+      domain.colocate = ParseAttributeName(*colocate);
+    }
+    if (const auto rules = fields.Require("rules", "is a list of rules")) {
+      rules->Items("is a list of rules");
+    }
+  }
+
+  void CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
+    const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
+    if (is_new) return;
+    name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file per domain",
+                            domain, known->second));
+  }
 
   LoadedRules loaded_;
   std::unordered_map<std::string, std::string> domains_;  // domain to file
 };
-
-void Loader::Read(std::string_view file, std::string_view text) {
-  FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
-  Domain domain;
-  Lines names;
-  const YamlNode root_node{.kind = YamlNode::Kind::kMap};
-  const ConfigValue root(root_node, report);
-  const ConfigValue rules = root.At("rules", root_node);
-  const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
-                                AddRule(rules.At(index, item), names, domain);
-                              }};
-  const YamlNode document = ReadYaml(file, text, stream, loaded_.errors);
-  if (document.kind == YamlNode::Kind::kRefused) return;
-  ReadDomain(ConfigValue(document, report), domain);
-  loaded_.rules.push_back(std::move(domain));
-}
-
-void Loader::AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
-  Rule rule = ParseRule(item);
-  if (!rule.name.empty()) {
-    const YamlNode& name = *item.node().Find("name");
-    const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
-    if (!is_new) {
-      item.At("name", name)
-          .Report(fmt::format(
-              "found \"{}\", the name of the rule on line {}; each name is allowed once", rule.name,
-              known->second));
-    }
-  }
-  domain.rules.push_back(std::move(rule));
-}
-
-void Loader::ReadDomain(const ConfigValue& document, Domain& domain) {
-  const ConfigMap fields(document, {"domain", "unmatched", "colocate", "rules"});
-  if (const auto name = fields.Require("domain", kDomainNames)) {
-    domain.name = ParseDomainName(*name);
-    CheckDomainIsNew(*name, domain.name);
-  }
-  if (const auto unmatched = fields.Find("unmatched")) {
-    domain.unmatched =
-        unmatched->OneOf<Unmatched>({{"allow", Unmatched::kAllow}, {"deny", Unmatched::kDeny}});
-  }
-  if (const auto colocate = fields.Find("colocate")) {
-    domain.colocate = ParseAttributeName(*colocate);
-  }
-  if (const auto rules = fields.Require("rules", "is a list of rules")) {
-    rules->Items("is a list of rules");
-  }
-}
-
-void Loader::CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
-  const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
-  if (is_new) return;
-  name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file per domain", domain,
-                          known->second));
-}
-
-LoadedRules Loader::Finish() {
-  SortByPosition(loaded_.errors);
-  SortByPosition(loaded_.warnings);
-  return std::move(loaded_);
-}
 
 bool IsRuleFile(const fs::directory_entry& entry, const FileChoice& choice) {
   if (!choice.is_rule_file(entry.path().filename().native())) return false;
@@ -159,8 +152,7 @@ RuleTexts ReadRulesAt(const std::string& path, const FileChoice& choice) {
 }
 
 LoadedRules ParseRules(RuleTexts texts) {
-  Loader loader;
-  loader.errors() = std::move(texts.errors);
+  Loader loader(std::move(texts.errors));
   for (RuleFile& file : texts.files) {
     loader.Read(file.name, file.text);
     file.text = std::string();

@@ -145,7 +145,7 @@ Setter SetListen(Address& place) {
 
 Setter SetListenOr(std::string& place, std::vector<std::string_view> words) {
   return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
-    const bool is_word = std::find(words.begin(), words.end(), text) != words.end();
+    const bool is_word = std::ranges::find(words, text) != words.end();
     if (const auto address = Address::Parse(text); !is_word && !address) {
       return InvalidArgument(
           fmt::format("{}, or {}", address.error().message, fmt::join(words, ", or ")));
@@ -209,12 +209,12 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
 Setter SetHeaderNames(std::array<std::string*, 3> places) {
   return [places](std::string_view text) -> Result<void> {
     const auto is_name = [](std::string_view name) {
-      return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
         return std::isalnum(c) || c == '-' || c == '_';
       });
     };
     const auto names = SplitAtCommas(text);
-    if (names.size() != places.size() || !std::all_of(names.begin(), names.end(), is_name)) {
+    if (names.size() != places.size() || !std::ranges::all_of(names, is_name)) {
       return NotAllowed(text, "three names of letters, digits, - and _, separated by commas");
     }
     for (std::size_t i = 0; i < places.size(); ++i) *places[i] = names[i];
@@ -224,7 +224,7 @@ Setter SetHeaderNames(std::array<std::string*, 3> places) {
 
 Setter SetWord(std::string& place, std::vector<std::string_view> words) {
   return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
-    if (std::find(words.begin(), words.end(), text) == words.end()) {
+    if (std::ranges::find(words, text) == words.end()) {
       return NotAllowed(
           text,
           fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back()));

@@ -20,16 +20,6 @@ void ForEachText(const ConfigValue& value, const Visit& visit) {
   for (const ConfigValue& item : items) visit(item);
 }
 
-std::vector<std::string> ParseTexts(const ConfigValue& value) {
-  std::vector<std::string> texts;
-  ForEachText(value, [&](const ConfigValue& item) {
-    const auto text = item.Text(kTexts);
-    if (text && text->empty()) item.ReportFound(kTexts);
-    texts.emplace_back(text.value_or(""));
-  });
-  return texts;
-}
-
 CallerRights ParseRights(const ConfigValue& value) {
   CallerRights rights;
   ForEachText(value, [&](const ConfigValue& item) {
@@ -55,7 +45,11 @@ Caller ParseCaller(std::string_view name, const ConfigValue& value) {
       caller.identities.push_back(item.Parsed(ParseIdentity, kTexts).value_or(""));
     });
   }
-  if (domains) caller.domains = ParseTexts(*domains);
+  if (domains) {
+    ForEachText(*domains, [&](const ConfigValue& item) {
+      caller.domains.push_back(item.NonEmptyText(kTexts));
+    });
+  }
   if (const auto may = fields.Find("may")) caller.rights = ParseRights(*may);
   if (value.node().kind != Kind::kMap) return caller;
   if (!token_file && !identities) value.Report("needs token_file or identities");

@@ -29,8 +29,7 @@ std::string TextOf(const v1::ExplainRequest& explained, const v1::ExplainRespons
 
 int RunConsole(const ConsoleOptions& options) {
   SignalQueue signals;  // before any thread
-  const auto log = SetUpLog("warn");
-  if (!log) return FailBeforeCall(log.error());
+  SetUpLog("warn");
   const auto targets = options.fleet.Targets();
   if (!targets) return FailBeforeAdminCall(targets.error());
   const auto watch = options.fleet.Watch(*targets);

@@ -10,7 +10,6 @@
 #include "api/caller_access.h"
 #include "config/settings.h"
 #include "envoy/rls/hit_counters.h"
-#include "envoy/rls/peer_metrics.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/per_loop.h"

@@ -78,10 +78,8 @@ class Converter {
   static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
                      Way& way) {
     const bool twice =
-        std::any_of(way.match.begin(), way.match.end(),
-                    [&](const Condition& it) { return it.attribute == descriptor.key; }) ||
-        std::any_of(way.per.begin(), way.per.end(),
-                    [&](const KeyPart& it) { return it.attribute == descriptor.key; });
+        std::ranges::find(way.match, descriptor.key, &Condition::attribute) != way.match.end() ||
+        std::ranges::find(way.per, descriptor.key, &KeyPart::attribute) != way.per.end();
     if (twice) {
       way.notes.push_back(
           fmt::format("The key {} occurs twice on this path; an attribute has only one value.",
@@ -143,8 +141,7 @@ class Converter {
   // descriptor must have them.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
-      const auto same = [&](const Condition& it) { return it.attribute == part.attribute; };
-      const auto known = std::find_if(rule.match.begin(), rule.match.end(), same);
+      const auto known = std::ranges::find(rule.match, part.attribute, &Condition::attribute);
       if (known == rule.match.end()) {
         rule.match.push_back({part.attribute, MakePattern(Kind::kExists)});
       } else if (known->pattern.kind == Kind::kNot) {  // holds for an absent attribute, too

@@ -35,7 +35,7 @@ bool ParseFlag(const ConfigMap& fields, std::string_view key) {
   const auto field = Find(fields, key);
   if (!field) return false;
   constexpr std::array<std::string_view, 6> kWords{"true", "yes", "on", "false", "no", "off"};
-  const auto* const word = std::find(kWords.begin(), kWords.end(), Lowercase(field->node().text));
+  const auto* const word = std::ranges::find(kWords, Lowercase(field->node().text));
   if (field->node().kind != NodeKind::kScalar || field->node().quoted || word == kWords.end()) {
     field->ReportFound("are true, false");
     return false;
@@ -61,7 +61,7 @@ constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
 std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }
 
 Unit ParseUnit(const ConfigValue& value) {
-  const auto name = std::find(kUnits.begin(), kUnits.end(), Lowercase(value.node().text));
+  const auto name = std::ranges::find(kUnits, Lowercase(value.node().text));
   if (value.node().kind == NodeKind::kScalar && name != kUnits.end()) {
     return static_cast<Unit>(name - kUnits.begin() + 1);
   }
@@ -233,20 +233,13 @@ std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnost
   const ConfigMap fields(root, {"domain", "descriptors", "all_or_nothing"});
   if (document.root.kind != NodeKind::kMap) return std::nullopt;
   RuleTree tree;
+  tree.file = document.name;
   tree.domain = ParseRequiredText(fields, "domain", kDomains);
   if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
   if (tree.domain.size() > 255) Find(fields, "domain")->ReportFound(kDomains);
   tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
   if (const auto list = Find(fields, "descriptors")) tree.descriptors = ParseDescriptors(*list);
   return tree;
-}
-
-std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
-                                      Diagnostics& errors) {
-  const RuleDocument document{.name = std::string(file),
-                              .root = ReadYaml(file, text, {}, errors, YamlAliases::kResolved)};
-  if (document.root.kind == NodeKind::kRefused) return std::nullopt;
-  return ParseRuleDocument(document, errors);
 }
 
 }  // namespace sluice::envoy
