@@ -100,10 +100,9 @@ std::vector<std::string> RemoveConcurrency(Domain& domain) {
   std::vector<std::string> names;
   for (Rule& rule : domain.rules) {
     const auto takes_leases = [](const RuleLimit& it) { return TakesLeases(it.limit); };
-    auto removed = std::erase_if(rule.limits.limits, takes_leases);
-    for (Override& other : rule.overrides) {
-      removed += std::erase_if(other.limits.limits, takes_leases);
-    }
+    std::size_t removed = 0;
+    ForEachLimits(
+        rule, [&](Limits& limits, int) { removed += std::erase_if(limits.limits, takes_leases); });
     if (removed > 0) names.push_back(rule.name);
   }
   return names;
@@ -112,17 +111,14 @@ std::vector<std::string> RemoveConcurrency(Domain& domain) {
 std::vector<std::string> MissingAmounts(const Domain& domain,
                                         const std::map<std::string, std::string>& fields) {
   std::set<std::string> names;
-  const auto add = [&](const Limits& limits) {
+  const auto add = [&](const Limits& limits, int) {
     for (const RuleLimit& limit : limits.limits) {
       for (const CountedAmount& it : limit.counts) {
         if (!fields.contains(it.name)) names.insert(it.name);
       }
     }
   };
-  for (const Rule& rule : domain.rules) {
-    add(rule.limits);
-    for (const Override& other : rule.overrides) add(other.limits);
-  }
+  for (const Rule& rule : domain.rules) ForEachLimits(rule, add);
   for (const auto own : {CountedAmount::kCost, CountedAmount::kRequests}) {
     names.erase(std::string(own));
   }

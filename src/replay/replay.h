@@ -43,6 +43,16 @@ struct ReplayResult {
 
 Result<ReplayResult> Replay(ReplayOptions options);
 
+// Calls `visit` with each list of limits of `rule`, and the index of the override whose own
+// counters they use; -1: they use those of the rule.
+template <typename SomeRule, typename Visit>
+void ForEachLimits(SomeRule& rule, const Visit& visit) {
+  visit(rule.limits, -1);
+  for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
+    visit(rule.overrides[i].limits, rule.overrides[i].own_counter ? static_cast<int>(i) : -1);
+  }
+}
+
 // The attributes that rules of `domain` use, in order.
 std::vector<std::string> AttributesOf(const Domain& domain);
 
