@@ -81,7 +81,6 @@ Result<ReplayResult> Replay(ReplayOptions options) {
     options.on_progress(**log);
   }
   result.log = (*log)->facts();
-  result.shape = (*log)->shape();
   return result;
 }
 

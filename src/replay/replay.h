@@ -29,7 +29,6 @@ struct ReplayOptions {
 
 struct ReplayResult {
   LogFacts log;
-  RequestShape shape;
   std::unique_ptr<VirtualServer> server;
   std::unique_ptr<VirtualServer> against;  // or null
   // Requests that only these rules deny, and requests that only the other rules deny.
