@@ -25,19 +25,7 @@ constexpr std::string_view kStyle =
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
+    escaped += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   }
   return escaped;
 }
