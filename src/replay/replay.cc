@@ -9,8 +9,17 @@
 namespace sluice::replay {
 namespace {
 
+// Adds the attributes that the rules use.
 void AddAttributes(const std::vector<Condition>& conditions, std::set<std::string>& names) {
   for (const Condition& condition : conditions) names.insert(condition.attribute);
+}
+void AddAttributes(const Domain& domain, std::set<std::string>& names) {
+  if (!domain.colocate.empty()) names.insert(domain.colocate);
+  for (const Rule& rule : domain.rules) {
+    AddAttributes(rule.match, names);
+    for (const Override& other : rule.overrides) AddAttributes(other.match, names);
+    for (const KeyPart& part : rule.per) names.insert(part.attribute);
+  }
 }
 
 Result<std::unique_ptr<VirtualServer>> MakeServer(Domain rules, std::size_t max_memory) {
@@ -54,23 +63,20 @@ bool DecideSecond(const RequestLog& log, const LoggedSecond& second, ReplayResul
 }  // namespace
 
 Result<ReplayResult> Replay(ReplayOptions options) {
-  auto attributes = AttributesOf(options.rules);
+  std::set<std::string> attributes;
+  AddAttributes(options.rules, attributes);
+  if (options.against) AddAttributes(*options.against, attributes);
+  options.log.attributes = {attributes.begin(), attributes.end()};
   options.log.domain = options.rules.name;
-  const std::size_t servers = options.against ? 2 : 1;
-  auto server = MakeServer(std::move(options.rules), options.max_memory / servers);
+  const std::size_t memory = options.max_memory / (options.against ? 2 : 1);
+  auto server = MakeServer(std::move(options.rules), memory);
   if (!server) return server.error();
   ReplayResult result{.server = std::move(*server)};
   if (options.against) {
-    const auto others = AttributesOf(*options.against);
-    std::vector<std::string> all;
-    std::set_union(attributes.begin(), attributes.end(), others.begin(), others.end(),
-                   std::back_inserter(all));
-    attributes = std::move(all);
-    auto against = MakeServer(std::move(*options.against), options.max_memory / servers);
+    auto against = MakeServer(std::move(*options.against), memory);
     if (!against) return against.error();
     result.against = std::move(*against);
   }
-  options.log.attributes = std::move(attributes);
   auto log = RequestLog::Open(std::move(options.log));
   if (!log) return log.error();
   while (true) {
@@ -82,17 +88,6 @@ Result<ReplayResult> Replay(ReplayOptions options) {
   }
   result.log = (*log)->facts();
   return result;
-}
-
-std::vector<std::string> AttributesOf(const Domain& domain) {
-  std::set<std::string> names;
-  if (!domain.colocate.empty()) names.insert(domain.colocate);
-  for (const Rule& rule : domain.rules) {
-    AddAttributes(rule.match, names);
-    for (const Override& other : rule.overrides) AddAttributes(other.match, names);
-    for (const KeyPart& part : rule.per) names.insert(part.attribute);
-  }
-  return {names.begin(), names.end()};
 }
 
 std::vector<std::string> RemoveConcurrency(Domain& domain) {

@@ -52,9 +52,6 @@ void ForEachLimits(SomeRule& rule, const Visit& visit) {
   }
 }
 
-// The attributes that rules of `domain` use, in order.
-std::vector<std::string> AttributesOf(const Domain& domain);
-
 // Removes the limits of concurrency, since a log does not say how long requests run. Returns the
 // names of the rules that had such limits.
 std::vector<std::string> RemoveConcurrency(Domain& domain);
