@@ -36,8 +36,8 @@ std::string FullAt(const RequestLog& log, LinePlace place, const VirtualServer& 
 void Compare(ReplayResult& result, std::size_t count) {
   if (result.against == nullptr) return;
   for (std::size_t i = 0; i < count; ++i) {
-    const bool now = result.server->outcomes()[i] == Outcome::kAllowed;
-    const bool other = result.against->outcomes()[i] == Outcome::kAllowed;
+    const bool now = result.server->allowed()[i];
+    const bool other = result.against->allowed()[i];
     if (other && !now) ++result.newly_denied;
     if (now && !other) ++result.newly_allowed;
   }

@@ -16,7 +16,7 @@ std::string LeftOut(std::uint64_t lines) {
 }  // namespace
 
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule) {
-  std::vector<std::pair<std::string, DeniedKey>> keys(kKeysShown);
+  std::vector<std::pair<std::string, DeniedKey>> keys(10);
   const auto end = std::partial_sort_copy(
       rule.denied_keys.begin(), rule.denied_keys.end(), keys.begin(), keys.end(),
       [](const auto& a, const auto& b) {
