@@ -95,20 +95,14 @@ class JsonParser final : public LineParser {
     const auto write = [&text](auto found) {
       return std::string_view(text = fmt::format("{}", found.value_unsafe()));
     };
-    switch (value.type()) {
-      case simdjson::dom::element_type::STRING:
-        return value.get_string().value_unsafe();
-      case simdjson::dom::element_type::INT64:
-        return write(value.get_int64());
-      case simdjson::dom::element_type::UINT64:
-        return write(value.get_uint64());
-      case simdjson::dom::element_type::DOUBLE:
-        return write(value.get_double());
-      case simdjson::dom::element_type::BOOL:
-        return write(value.get_bool());
-      default:
-        return {};
-    }
+    using Type = simdjson::dom::element_type;
+    const Type type = value.type();
+    if (type == Type::STRING) return value.get_string().value_unsafe();
+    if (type == Type::INT64) return write(value.get_int64());
+    if (type == Type::UINT64) return write(value.get_uint64());
+    if (type == Type::DOUBLE) return write(value.get_double());
+    if (type == Type::BOOL) return write(value.get_bool());
+    return {};
   }
 
   std::vector<std::string> pointers_;
