@@ -1,9 +1,9 @@
 #include "client/client.h"
 
+#include <future>
 #include <optional>
 #include <utility>
 
-#include "base/mutex.h"
 #include "client/duration.h"
 #include "client/http2_connection.h"
 #include "grpc/health/v1/health.pb.h"
@@ -16,16 +16,11 @@ class UnaryCall final : public LoneCall {
  public:
   using LoneCall::LoneCall;
 
-  // Waits for the end of the call. Returns false at `deadline`. Thread-safe.
-  bool WaitUntil(SteadyTime deadline) {
-    const MutexLock lock(mutex_);
-    return changed_.WaitUntil(mutex_, deadline,
-                              [this]() SLUICE_REQUIRES(mutex_) { return status_.has_value(); });
-  }
+  // Waits for the end of the call, until `deadline`. Thread-safe. Once per call.
+  void WaitUntil(SteadyTime deadline) { ended_.get_future().wait_until(deadline); }
 
   // The response, or the error that ended the call; kDeadlineExceeded if it has not ended.
   Result<std::string> TakeOutcome() {
-    const MutexLock lock(mutex_);
     if (!status_) {
       return Error{ErrorCode::kDeadlineExceeded,
                    connected() ? "no answer within the timeout" : "the server does not answer"};
@@ -38,17 +33,14 @@ class UnaryCall final : public LoneCall {
   void OnMessage(std::string_view message) override { response_.assign(message); }
 
   void OnStatus(const GrpcStatus& status) override {
-    const MutexLock lock(mutex_);
     if (status_) return;
     status_ = status;
-    changed_.NotifyAll();
+    ended_.set_value();
   }
 
   std::string response_;
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::optional<GrpcStatus> status_ SLUICE_GUARDED_BY(mutex_);
+  std::optional<GrpcStatus> status_;
+  std::promise<void> ended_;
 };
 
 }  // namespace

@@ -64,9 +64,4 @@ void LoggedSecond::Fill(const Entry& entry, const RequestShape& shape,
   }
 }
 
-void LoggedSecond::Clear() {
-  entries_.clear();
-  bytes_.clear();
-}
-
 }  // namespace sluice::replay

@@ -84,12 +84,6 @@ const char* NginxLine::Parse(std::string_view line) {
   return nullptr;
 }
 
-std::optional<std::size_t> NginxLine::Find(std::string_view field) {
-  const auto found = std::find(kFields.begin(), kFields.end(), field);
-  if (found == kFields.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - kFields.begin());
-}
-
 void AppendUnescaped(std::string_view text, std::string& out) {
   while (!text.empty()) {
     const std::size_t slash = std::min(text.find('\\'), text.size());

@@ -16,7 +16,7 @@ std::string LeftOut(std::uint64_t lines) {
 }  // namespace
 
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule) {
-  std::vector<std::pair<std::string, DeniedKey>> keys(kKeysShown);
+  std::vector<std::pair<std::string, DeniedKey>> keys(10);
   const auto end = std::partial_sort_copy(
       rule.denied_keys.begin(), rule.denied_keys.end(), keys.begin(), keys.end(),
       [](const auto& a, const auto& b) {
@@ -60,16 +60,15 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   for (const LineFault& fault : log.faults) {
     notes.push_back(fmt::format("{}, line {}: {}.", fault.log, fault.line, fault.what));
   }
-  for (const LogFacts::NumberField& field : log.numbers) {
-    if (field.flag.empty() || field.present > 0 || log.requests == 0) continue;
-    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.flag,
-                                field.flag == "--cost" ? "cost 1" : "0 of it"));
+  for (const LogFacts::Field& field : log.numbers) {
+    if (field.name.empty() || field.present > 0 || log.requests == 0) continue;
+    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.name,
+                                field.name == "--cost" ? "cost 1" : "0 of it"));
   }
-  for (std::size_t i = 0; i < log.present.size(); ++i) {
-    const std::string& name = result.shape.attributes[i];
-    if (log.present[i] > 0 || log.requests == 0) continue;
-    notes.push_back(
-        fmt::format("No line has the attribute {0}: map it by --attribute {0}=$.FIELD.", name));
+  for (const LogFacts::Field& field : log.attributes) {
+    if (field.present > 0 || log.requests == 0) continue;
+    notes.push_back(fmt::format("No line has the attribute {0}: map it by --attribute {0}=$.FIELD.",
+                                field.name));
   }
   if (result.server->refused() > 0) {
     notes.push_back(fmt::format("{} requests are refused; the first: {}.",

@@ -27,9 +27,6 @@ struct AdminOptions {
   // `address` if it is set. Otherwise, if a token is set or the server is on another machine, the
   // server's address. In all other cases the server's admin socket.
   Result<Target> ToTarget() const;
-
- private:
-  Result<Address> AddressFor(const std::string& token) const;
 };
 
 // The text that a command prints unless --json is set, and its exit status.
@@ -44,9 +41,6 @@ std::string DomainHint(const AdminOptions& options, const std::string& domain);
 
 // The state of rules from a control plane, one fact per line, each after `prefix`.
 std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix);
-
-// Prints how operators reach a server, and the admin sockets of this machine.
-void PrintAdminHint();
 
 // Prints an error that occurred before the call, and returns the exit status.
 int FailBeforeAdminCall(const Error& error);

@@ -138,34 +138,24 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   return false;
 }
 
-void PrintChange(const LeaseKeeper::Change& change) {
+void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   using State = LeaseKeeper::State;
   const std::string reason =
       fmt::format("{}: {}", CodeName(change.reason.code), change.reason.message);
   switch (change.state) {
     case State::kHeld:
-      Say("the lease is renewed again\n");
-      return;
+      return Say("the lease is renewed again\n");
     case State::kUnanswered:
-      Say("the lease cannot be renewed, and is valid for {} more ({})\n",
-          HumanDuration(change.left), reason);
-      return;
+      return Say("the lease cannot be renewed, and is valid for {} more ({})\n",
+                 HumanDuration(change.left), reason);
     case State::kOverdue:
       Say("the lease was not renewed in time: another caller may have its slot ({})\n", reason);
-      return;
+      break;
     case State::kLost:
       Say("the lease is lost: another caller may have its slot ({})\n", reason);
-      return;
+      break;
   }
-}
-
-LeaseKeeper::OnChange ChangeHandler(const HoldOptions& options) {
-  return [kill_on_loss = options.kill_on_loss](const LeaseKeeper::Change& change) {
-    PrintChange(change);
-    const bool lost =
-        change.state == LeaseKeeper::State::kOverdue || change.state == LeaseKeeper::State::kLost;
-    if (lost && kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
-  };
+  if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
 // Runs the command until it ends. Returns the exit status.
@@ -294,7 +284,9 @@ int Hold(const HoldOptions& options) {
   LeaseKeeper keeper(client, admission.answer.lease(),
                      {.asked = admission.asked,
                       .timeout = options.server.timeout,
-                      .on_change = ChangeHandler(options)});
+                      .on_change = [&options](const LeaseKeeper::Change& change) {
+                        OnChange(change, options.kill_on_loss);
+                      }});
   bool was_run = false;
   const int status = RunAtItsTime(options, admission, signals, was_run);
   EndLease(options, keeper, was_run, status);
