@@ -71,7 +71,7 @@ class ExplainTest : public LimiterTest {
   std::vector<std::string> keys_;
 };
 
-TEST_F(ExplainTest, EveryRuleThatMatches_InFileOrder_WithItsReason) {
+TEST_F(ExplainTest, EveryRuleThatMatches_IsShownInFileOrderWithItsReason) {
   using Lines = std::vector<std::string>;
   const struct {
     Attributes attributes;

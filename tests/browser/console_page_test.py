@@ -112,7 +112,7 @@ class PageTest(unittest.TestCase):
         self.browser.wait_for(f"!!{row}")
         return f"#key-rows tr:has(td:text-is('user={user}'))"
 
-    def test_charts_move_with_the_load(self):
+    def test_charts_follow_the_load(self):
         def line(chart, label):
             return (f"(Chart.getChart('{chart}').data.datasets.find(it => it.label == '{label}')"
                     "?.data ?? []).map(it => it.y)")

@@ -112,7 +112,7 @@ def quick(command):
     """A very short load, and a server that answers before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
-    if command.startswith("sluice console"):  # ends when it is told
+    if command.startswith("sluice console"):  # runs until a signal ends it
         command += (" >page &\nuntil grep -qs token= page; do kill -0 $! || exit; sleep 0.05; done; "
                     "cat page; kill $!; wait $!")
     elif command.endswith("&"):

@@ -153,7 +153,7 @@ TEST(PendingCharges, TooManyCounters_AreDropped) {
   }
   EXPECT_EQ(kept, PendingCharges::kMaxCounters);
   EXPECT_EQ(counter.charges.size(), PendingCharges::kMaxCounters);
-  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "it is known";
+  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "the counter is known";
 }
 
 TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
@@ -185,8 +185,8 @@ TEST(PendingCharges, FirstSum_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// So if the store keeps refusing a charge, it does not delay the others.
-TEST(PendingCharges, AlwaysPutBack_AreTakenInTurn) {
+// If the store keeps refusing a charge, this charge must not delay the others.
+TEST(PendingCharges, ChargesAlwaysPutBack_AreTakenInTurn) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
   std::set<std::string> taken;

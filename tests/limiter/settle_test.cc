@@ -60,7 +60,7 @@ class SettleTest : public LimiterTest {
   }
 };
 
-TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_OtherAmountsStay) {
+TEST_F(SettleTest, UnusedUnitsAreGivenBack_ExcessIsCharged_OtherAmountsStay) {
   SetTokenRule();
   const CheckAnswer taken = Ask(Leased(100));
   ASSERT_TRUE(taken.lease);
@@ -136,7 +136,7 @@ TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
   EXPECT_EQ(Left(1), 960);
 }
 
-TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
+TEST_F(SettleTest, LeaseIsNeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   FixedWindow day{.limit = 1000, .window = std::chrono::hours(24)};
   SetRules({RuleOf("r", {Of({{"tokens"}}, day)})});
   const std::string id = Take(Leased(100));
@@ -149,7 +149,7 @@ TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   EXPECT_EQ(Left(), 900);
 }
 
-// Rules may change between take and settlement by a reload, an override or another price.
+// Rules may change between take and settlement by a reload, an override or another weight.
 TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
@@ -201,7 +201,7 @@ TEST_F(SettleTest, HostileSettlements_ChangeNothing) {
   EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kSettled);
 }
 
-TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_OfShadowRulesLeftOut) {
+TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_ThoseOfShadowRulesAreLeftOut) {
   Counts counts;
   for (char c = 'a'; c < 'a' + 16; ++c) counts.push_back({.name = std::string(255, c)});
   const Rule longest = RuleOf("longest", {Of(counts, PerMinute(1'000))});
@@ -290,7 +290,7 @@ TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
   EXPECT_EQ(Left(1), 1000 - 60 - 220);
 }
 
-TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
+TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAnyServer) {
   SetTokenRule();
   FragileStore local(clock_);
   MetricsRegistry metrics;

@@ -1,5 +1,5 @@
-"""HTTP/1.1 that is too large, ambiguous or malformed. And requests of other sites' pages, which a
-browser on an operator's machine can be made to send.
+"""HTTP/1.1 that is too large, ambiguous or malformed. Also requests that pages of other sites can
+make a browser on an operator's machine send.
 """
 
 CHECK = b'{"domain": "rude", "attributes": {"endpoint": "/pay"}}'

@@ -237,8 +237,8 @@ Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
   return age;
 }
 
-// What a server remembers is true, with two exceptions: another server gave units back, or the
-// server itself settled a lease and has not read the reply yet.
+// A denial that a server remembers is right, with two exceptions: another server gave units back,
+// or the server itself settled a lease and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),

@@ -1,4 +1,4 @@
-// The correct counters of a schedule: each counts one thing, nothing else changes it, and it never
+// The correct counters of a schedule: each counts one thing, is changed by nothing else, and never
 // expires. Keeps all states of each counter, to check what servers remember.
 //
 // One thread.

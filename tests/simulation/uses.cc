@@ -65,7 +65,7 @@ Duration Uses::Ahead(Time now) const {
   return ahead;
 }
 
-// If the clock jumps ahead, units that are out count once more; for the time that it skips, see
+// If the clock jumps ahead, units that are out count a second time; for the time that it skips, see
 // JudgeBucket. If it jumps back by a long time, a window may end before the grants that are out,
 // which keep their lives.
 void Uses::Jump(Duration by, const Deployment& redis, Time now) {

@@ -1,7 +1,7 @@
-// When callers used units of prefetched counters, whether the store decided or a server itself.
-// Checks that no interval sees more of them than the limit allows: burst + rate * length for a
-// bucket, the limit for each window. A call was decided at some time between its sending and its
-// answer.
+// Records when callers used units of prefetched counters. The store or a server itself may have
+// decided. Checks that no interval has more of these units than the limit allows: burst + rate *
+// length for a bucket, the limit for each window. A call was decided at some time between its
+// sending and its answer.
 //
 // One thread.
 #pragma once

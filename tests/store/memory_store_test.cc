@@ -114,7 +114,7 @@ std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, con
   return check.RunHere(store).failure();
 }
 
-TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_TheRestContinues) {
+TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_OtherCountersContinue) {
   const Limit growing[] = {SlidingLog{.limit = 10'000, .window = seconds(60)},
                            Concurrency{.limit = 10'000, .ttl = seconds(60)}};
   for (const Limit& limit : growing) {

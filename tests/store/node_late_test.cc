@@ -129,7 +129,7 @@ TEST_F(NodeLate, LateReplyToADeniedCheck_IsUndone) {
   EXPECT_THAT(undone_, ElementsAre(10));
 }
 
-TEST_F(NodeLate, ScriptMissingAfterItsOwnerHasLeft_NothingIsChargedAndNothingReported) {
+TEST_F(NodeLate, ScriptMissingAfterTheOwnerHasLeft_NothingIsChargedOrReported) {
   TimeOut("k", true);
   redis_.Ask({"SCRIPT", "FLUSH"});
   Reply();
@@ -277,7 +277,7 @@ TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 1\n"));
 }
 
-TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
+TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndFurtherOnesAreCounted) {
   RunIteration([this] { Submit("k"); });
   Reply();
   const RecordingCheck& charged = *checks_.back();
@@ -288,7 +288,7 @@ TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 3\n"));
 }
 
-TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
+TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenTheConnectionIsBack) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
   Reply();

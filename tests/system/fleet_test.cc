@@ -137,7 +137,7 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_OneKey_AdmitExactlyTheirLimit) {
   }
 }
 
-TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
+TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitAsManyAsFit) {
   for (const std::string rule : {"window", "log"}) {
     const Answers answers = RunAll([&](int) { return WithCost(CheckOf("fleet", "/" + rule), 7); });
     EXPECT_EQ(CountAllowed(answers), kLimit / 7);
@@ -145,7 +145,7 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
   }
 }
 
-// By the store's last denial, all units are taken: it proves that no further check would fit.
+// At the time of the store's last denial, all units are taken, because no further check fits.
 // Servers also deny without the store; the times of those denials are only estimates of the store's
 // clock.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {

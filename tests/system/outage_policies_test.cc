@@ -91,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          testing::Values("local", "allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Servers do not know the holders of slots. So with `local`, they grant the limit once more, each
-// its share.
+// Servers do not know the holders of slots. So with `local`, they grant the limit a second time,
+// and each server grants its share of it.
 TEST_P(OutageSlotsTest, RedisIsDown_GrantsOneFurtherLimitOrNothing) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);

@@ -122,7 +122,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(self.apply("1", config("edge", 5))["version"], "1")
         self.assertEqual(self.admitted("other"), 20)
 
-    def test_broken_stream_and_control_plane_that_is_down(self):
+    def test_rules_stay_while_the_stream_or_the_control_plane_is_down(self):
         self.start(FORCE_START_WITHOUT_INITIAL_CONFIG="true")
         self.assertEqual(self.health(), HEALTHY)
         self.apply("7", config("edge", 1))
@@ -227,12 +227,12 @@ class XdsTest(unittest.TestCase):
             self.apply(version, *resources)
             self.assertEqual(self.health(), health, version)
 
-    def test_sigterm_before_the_first_set(self):
+    def test_sigterm_before_the_first_set_ends_the_server(self):
         self.start()
         self.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.process.wait(TIMEOUT), 0)
 
-    def test_50000_descriptors(self):
+    def test_50000_descriptors_are_in_force(self):
         self.start()
         began = time.monotonic()
         self.plane.tell(large={"version": "1", "domains": 5000, "descriptors": 10})
