@@ -31,9 +31,9 @@ using std::chrono::seconds;
 
 constexpr Size kSmall{.limit = 100, .window = seconds(1)};
 constexpr Size kMinute{.limit = 100, .window = seconds(60)};
-constexpr Duration kHeadStart = milliseconds(50);  // until the callers are ready
+constexpr Duration kHeadStart = milliseconds(50);  // time for the callers to get ready
 constexpr char kPicture[] = "burst";               // for a picture; it tests little
-constexpr int kAttacks = 5;                        // at most, until one hits the edge
+constexpr int kAttacks = 5;                        // at most; ends when one hits the edge
 
 struct Settings {
   bool short_form = false;

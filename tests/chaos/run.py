@@ -50,7 +50,8 @@ def options():
 
 def load_faults(names):
     faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
-    return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))  # each is set up once
+    # By stand, so that each stand is set up only once.
+    return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))
 
 
 class Chaos:

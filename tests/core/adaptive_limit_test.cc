@@ -1,5 +1,5 @@
-// A limit that follows the load: where it settles, what moves it and what does not. The services
-// are simulated, and each run is the same.
+// A limit that follows the load: the value on which it settles, and the events that move it or
+// leave it. The services are simulated, and each run is the same.
 #include <gtest/gtest.h>
 
 #include <map>

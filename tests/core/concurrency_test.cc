@@ -1,4 +1,4 @@
-// The promise of concurrency: never more slots are held than the limit allows, in whatever way
+// The promise of concurrency: no more slots are held than the limit allows, regardless of how
 // leases end.
 #include <gtest/gtest.h>
 

@@ -145,7 +145,7 @@ class Page:
                             "SLUICE_ADDR": f"127.0.0.1:{self.ports['8081']}"}
 
     def run(self):
-        """(command, expected first line, what was printed, exit status) of each."""
+        """(command, expected first line, output, exit status) of each command."""
         start([BIN / "sluiced", "--rules", self.rules,
                "--grpc", f"127.0.0.1:{self.ports['8081']}", "--http",
                f"127.0.0.1:{self.ports['8080']}"], "ready grpc=", env=self.environment)

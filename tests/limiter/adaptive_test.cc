@@ -147,7 +147,7 @@ TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
   EXPECT_EQ(metrics_.Render().find("sluice_adaptive_holds_total"), std::string::npos);
 }
 
-// The rules change while slots are held. Whatever the new rules are, the slots come back.
+// The rules change while slots are held. With any new rules, the slots become free again.
 
 TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreSlotsAreTaken_LimitFallsFromItsNewValue) {
   Rise();

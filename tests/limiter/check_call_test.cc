@@ -203,7 +203,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
     call_.request.Clear();
     call_.request.domain = "shop";
     SteadyTime callers;
-    // If this thread was interrupted for so long that the check did not reach the store, repeats it.
+    // Repeats the check if an interruption of this thread kept it from the store.
     do {
       callers = call_.request.deadline = SteadyNow() + remaining;
       call_.Start();

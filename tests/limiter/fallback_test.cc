@@ -354,7 +354,7 @@ TEST_F(FallbackTest, StoreIsBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// What this server learns of one counter.
+// Tests the state of one counter that this server learns.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr std::string_view kBucket = "sluice:{shop/r/}:token_bucket:1s:warmup";
 constexpr Time kLost(hours(1000));
 
-// The units count alike, however cold the bucket was when they were admitted.
+// All units count the same, regardless of how cold the bucket was when they were admitted.
 TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   struct Row {
     WarmingBucket limit;
@@ -78,7 +78,7 @@ class Counter {
   const Share share_;
 };
 
-// The open window of the store, whatever its count is.
+// The window is the one that is open in the store. Its count does not matter.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};

@@ -20,7 +20,7 @@ PROBES = 0.25  # seconds between them
 
 class Callers:
     """Honest callers: `sluice bench` over gRPC, and some callers over HTTP. Half of the HTTP
-    requests have one connection each.
+    requests use a new connection each.
     """
 
     def __init__(self, server, seconds):

@@ -140,7 +140,7 @@ class Running:
         self.process = run_beside(stack, run_attack, attack, attacker, sender)
 
     def end(self):
-        """What the server did wrong, according to the attack."""
+        """The server's mistakes, according to the attack."""
         self.stopped.set()
         faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["it does not end"]
         self.process.kill()

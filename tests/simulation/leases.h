@@ -23,7 +23,7 @@
 
 namespace sluice::simulation {
 
-// What a lease holds of one limit.
+// The part of a lease that one limit has granted.
 struct LeasedLimit {
   std::vector<std::string> counters;  // one of these
   std::int64_t units = 0;

@@ -66,7 +66,7 @@ class Model {
     CounterState state;  // after it
     bool gives_back = false;
     bool settles = false;  // a lease, or returns a grant
-    bool opens = false;    // the counter is new, whatever its limit
+    bool opens = false;    // the counter is new under every limit
     std::optional<Undone> undone{};
   };
   void Record(const std::string& counter, Change change);

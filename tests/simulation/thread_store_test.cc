@@ -270,7 +270,7 @@ TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   EXPECT_EQ(Used(0, key) + Used(1, key), 0);
 }
 
-// If another node answers, that says nothing about this node.
+// An answer of another node does not show that this node works.
 TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
   slots_.Replace(0, kAddresses[1]);

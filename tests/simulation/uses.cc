@@ -149,7 +149,7 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
 }
 
 // In 1/period of a unit. A check may be under way when the interval begins, and be undone in the
-// interval. It then gives back its units, less those that a bucket without the check would have
+// interval. It then gives back its units, minus those that a bucket without the check would have
 // lost because it was full. But the undo cannot know that the bucket was full only because other
 // checks were undone before. So what refilled while such checks were under way may be used once
 // more.

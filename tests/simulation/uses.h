@@ -31,7 +31,7 @@ class Uses {
   void Allow(const std::string& counter, const Limit& limit);
   void Use(const std::string& counter, std::int64_t units, const Interval& within);
 
-  // Counters lost changes, by a failover or a reset. What they forgot may be used again. Servers
+  // Counters lost changes, by a failover or a reset. The forgotten units may be used again. Servers
   // may still hold grants that the counters do not know of, for the life of a grant.
   void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
 

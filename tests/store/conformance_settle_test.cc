@@ -1,5 +1,5 @@
-// Leases of units on every store: what a check takes under a lease, and what settling gives back or
-// charges.
+// Leases of units on every store: the units that a check takes under a lease, and the units that a
+// settlement gives back or charges.
 #include <fmt/format.h>
 
 #include "tests/store/store_test.h"

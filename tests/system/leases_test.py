@@ -175,7 +175,7 @@ class LeasesTest:
         self.assertEqual(self.check(ttl=0.099), "INVALID_ARGUMENT")
         self.assertEqual(self.left(), [9, 700])
 
-    def test_json(self):
+    def test_json_takes_and_settles_leases(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 100}, "leaseTtl": "60s"}
         status, text = self.http.ask("POST", "/v1/check", check)

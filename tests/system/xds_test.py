@@ -81,7 +81,7 @@ class XdsTest(unittest.TestCase):
         return self.plane.next()
 
     def health(self):
-        """What probes get: by HTTP, and by gRPC for the service and for the whole server."""
+        """The answers to probes: by HTTP, and by gRPC for the service and for the whole server."""
         return (status_of(self.http, "/healthcheck"),
                 *(self.envoy.call("/grpc.health.v1.Health/Check", field(1, name))
                   for name in (b"ratelimit", b"")))
@@ -174,7 +174,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(self.metric("sluice_xds_last_set_refused"), 0)
         self.assertIn("no rules are in force", self.sluice("rules"))
 
-    def test_budget_of_tokens_as_the_ai_gateway_counts_it_and_by_reservation(self):
+    def test_calls_of_the_ai_gateway_and_reservations_share_a_budget_of_tokens(self):
         self.start()
         self.apply("1", config("models", 1000))
 
@@ -202,7 +202,7 @@ class XdsTest(unittest.TestCase):
         self.assertFalse(self.envoy.is_over("models", value=b"bob", hits=0))
         self.assertTrue(self.envoy.is_over("models", value=b"bob"))
 
-    def test_metrics_for_prometheus_under_envoys_names(self):
+    def test_metrics_for_prometheus_have_envoys_names(self):
         self.start(USE_PROMETHEUS="true", PROMETHEUS_ADDR="127.0.0.1:0", PROMETHEUS_PATH="/stats")
         at = next(re.search(r"metrics: at (\S+), too", line) for line in self.process.heard
                   if "metrics: at" in line).group(1)
