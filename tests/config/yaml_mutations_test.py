@@ -88,7 +88,7 @@ def main():
         problems = {}
         for number in range(COUNT):
             text = damage(BLOCKS if number % 2 else chance.choice(texts), chance)
-            # A domain of its own, so that files do not conflict.
+            # Each file has its own domain, so that files do not conflict.
             text = re.sub(r"(?m)^domain:.*$", f"domain: d{number}", text, count=1)
             name = f"{number:06}.yaml"
             pathlib.Path(folder, name).write_text(text, "utf-8")

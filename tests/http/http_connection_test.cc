@@ -125,7 +125,7 @@ TEST_F(HttpConnection_Test, PipelinedRequestsOfAClientThatDoesNotRead_AreHeldBac
   ASSERT_TRUE(Eventually([&] { return handled >= 100; }));
   for (int i = 0; i < 20; ++i) threads_.RunOnEach([](net::EpollLoop&) {});
   EXPECT_LT(handled, 2'000)
-      << "64 KB in the connection, 64 KB in the transport, and what the kernel buffers";
+      << "64 KB in the connection, 64 KB in the transport, and the buffers of the kernel";
   EXPECT_EQ(Count(client.ReadUntil("not found\n"), "HTTP/1.1 200 OK"), kRequests);
   EXPECT_EQ(handled, kRequests);
 }

@@ -99,7 +99,7 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   SetRules({unlimited, strict, blocked});
 
   const CheckAnswer mallory = Check({{"user", "mallory"}, {"office", "1"}});
-  EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked wins over unlimited";
+  EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked has priority over unlimited";
   EXPECT_EQ(mallory.source, Source::kRule);
   EXPECT_FALSE(mallory.retry_after);
   ASSERT_EQ(mallory.limits.size(), 1u);

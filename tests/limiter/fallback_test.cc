@@ -320,7 +320,7 @@ TEST_F(FallbackTest, CheckIsNotAdmitted_LateGrantsOfTheStoreAreUndone) {
   EXPECT_TRUE(store_.late->undo) << "this server's own counter denied it";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
-  EXPECT_FALSE(store_.late->undo) << "a charge counts, whatever the decision is";
+  EXPECT_FALSE(store_.late->undo) << "a charge counts regardless of the decision";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {

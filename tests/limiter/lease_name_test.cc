@@ -100,7 +100,7 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
     const auto parsed = LeaseName::Parse(text);
     ASSERT_TRUE(parsed) << text;
     EXPECT_EQ(*parsed, name);
-    EXPECT_EQ(parsed->lease(), NameOfUnits().lease()) << "wherever the lease was granted";
+    EXPECT_EQ(parsed->lease(), NameOfUnits().lease()) << "regardless of where it was granted";
     EXPECT_EQ(LeaseName::RuleOf(parsed->counters[0]), "r");
     EXPECT_EQ(LeaseName::RuleOf(parsed->counters[3]), "r");
     EXPECT_EQ(LeaseName::UnitsOf(parsed->counters[1], parsed->amounts), 1);

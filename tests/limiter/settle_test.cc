@@ -256,9 +256,9 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   ASSERT_FALSE(late);
   EXPECT_THAT(late.error().message, HasSubstr("will be settled when the store answers"));
   store_.failing.reset();
-  EXPECT_EQ(Left(1), 940) << "once";
+  EXPECT_EQ(Left(1), 940) << "given back only once";
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"queued\"}"), 1);
-  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "once";
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "counted only once";
 }
 
 // The settlement that was queued finds that the lease is already settled.
@@ -335,7 +335,7 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
 }
 
 // The record is in the store before this server settles there. The record includes the units that
-// were charged on top.
+// were charged in addition.
 TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -354,7 +354,7 @@ TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   ASSERT_EQ(Left(1), 800);
   EXPECT_EQ(settle(limiter_, id, 0, 110), LeaseOutcome::kQueued);
   fallback_.Reconcile();
-  EXPECT_EQ(Left(1), 780) << "the units used on top are charged";
+  EXPECT_EQ(Left(1), 780) << "the units used in addition are charged";
   fallback_.Reconcile();
   EXPECT_EQ(settle(another, id, 1, 100), LeaseOutcome::kSettled);
   TellStore();

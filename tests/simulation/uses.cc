@@ -134,8 +134,9 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   return all;
 }
 
-// The time for which refills count in the interval: its length, plus the time before it in which at
-// least one check was under way that was undone later. `undone` is in order of the beginnings.
+// The time for which refills count in the interval: its length, plus the time before it during
+// which at least one check that was undone later was under way. `undone` is in order of the
+// beginnings.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   Time until = Time::min();

@@ -50,7 +50,7 @@ class Uses {
     Limit limit;  // with the highest values of all versions
     bool known = false;
     std::vector<Units> uses;
-    std::vector<Units> extra;  // may be used on top, in intervals that meet theirs
+    std::vector<Units> extra;  // may be used in addition, in intervals that overlap
   };
 
   using Undone = Units;  // from the decision of the check to its undo

@@ -121,7 +121,7 @@ TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_SlotsDeny_RateIsNotCharged) {
   const auto no_slot = take(3);
   EXPECT_FALSE(no_slot->admitted);
   EXPECT_TRUE(no_slot->counters[0].verdict.admitted);
-  EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "charged for nothing";
+  EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "the rate is charged without a slot";
   EXPECT_FALSE(no_slot->counters[1].verdict.admitted);
 
   BlockingCheck release({slots}, 1, Mode::kSettle);
@@ -134,7 +134,8 @@ TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_SlotsDeny_RateIsNotCharged) {
   EXPECT_FALSE(no_quota->admitted);
   EXPECT_FALSE(no_quota->counters[0].verdict.admitted);
   EXPECT_TRUE(no_quota->counters[1].verdict.admitted);
-  EXPECT_EQ(no_quota->counters[1].verdict.remaining, 1) << "took a slot for nothing";
+  EXPECT_EQ(no_quota->counters[1].verdict.remaining, 1)
+      << "a slot is taken although the rate denies";
 }
 
 TEST_P(LeasesTest, Renew_OneCounterHasLostTheLease_NoCounterIsRenewed) {

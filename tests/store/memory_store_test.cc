@@ -106,7 +106,7 @@ TEST(MemoryStore, CheckOfSeveralNewKeys_MakesRoomForAll) {
   EXPECT_TRUE(check.RunHere(store).admitted);
 }
 
-// A check of one counter of `store`, under a lease of its own.
+// A check of one counter of `store`, under a separate lease.
 std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, const Limit& limit,
                                  Mode mode = Mode::kConsume) {
   BlockingCheck check({{key, limit}}, 1, mode);

@@ -66,7 +66,7 @@ TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   });
   RunIteration({}, milliseconds(5));
   EXPECT_EQ(answers_, 1);
-  EXPECT_FALSE(IsOpen()) << "a caller's deadline of 3 ms says nothing about Redis";
+  EXPECT_FALSE(IsOpen()) << "a caller's deadline of 3 ms does not show that Redis is slow";
   RunIteration({}, milliseconds(6));
   EXPECT_TRUE(IsOpen());
 }
@@ -74,7 +74,7 @@ TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
 TEST_F(NodeBreaker, LoopItselfIsLate_CallGetsItsTimeoutAgainOnce) {
   RunIteration([this] { Submit("k"); });
   RunIteration({}, milliseconds(40));
-  EXPECT_FALSE(IsOpen()) << "this process slept";
+  EXPECT_FALSE(IsOpen()) << "this process was late";
   RunIteration({}, milliseconds(11));
   EXPECT_TRUE(IsOpen());
 }

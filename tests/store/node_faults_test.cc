@@ -459,7 +459,7 @@ TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
     Receive("+OK\r\n");
     const SteadyTime down = loop_.now();
     LogIn();
-    EXPECT_LE(loop_.now() - down, milliseconds(40)) << "a charge does";
+    EXPECT_LE(loop_.now() - down, milliseconds(40)) << "a charge shortens them";
     ExpectServing();
   }
 }

@@ -185,8 +185,8 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
 }
 
 // A server granted a lease in an outage and reports it afterward. The holder keeps the lease, and
-// the report is repeated. Here the second report is sent before the first one's late reply is dealt
-// with, since another thread has found that Redis works.
+// the report is repeated. Here the second report is sent before the first one's late reply is
+// handled, since another thread has found that Redis works.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);
@@ -239,7 +239,7 @@ TEST_F(NodeLate, ConnectionLostWhileUndoing_ChargesStayAndLeasesAreReleased) {
     settler_->Undo(charged);
     settler_->Undo(holder);
   });
-  commands_.clear();  // Redis gets neither undo
+  commands_.clear();  // Redis receives none of the undos
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);

@@ -63,7 +63,7 @@ TEST_F(OutputTest, Peer_BeyondItsShare_OldestStreamIsReset) {
   for (std::uint32_t i = 0; i < 5; ++i) Send(wire, Begin(2 * i + 1, kMegabyte));
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
   EXPECT_EQ(ResetOf(wire, 9), std::nullopt);
-  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "three quarters";
+  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "three quarters of the memory";
 }
 
 TEST_F(OutputTest, Peer_BeyondItsShare_OthersAreStillServed) {

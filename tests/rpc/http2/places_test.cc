@@ -16,7 +16,7 @@ class PlacesTest : public SimulatedPeers {
 };
 
 TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesSomeForTheNext) {
-  EXPECT_EQ(Open(Connect("a"), 500), 300) << "three quarters";
+  EXPECT_EQ(Open(Connect("a"), 500), 300) << "three quarters of the places";
   EXPECT_EQ(Open(Connect("a"), 10), 0) << "another connection of the same peer";
   EXPECT_EQ(Open(Connect("b"), 500), 75);
   EXPECT_EQ(Open(Connect("c"), 500), 19);
