@@ -14,7 +14,8 @@ struct Findings {
   // The interval that came closest to its limit, or exceeded it most.
   std::int64_t units = 0;
   std::int64_t limit = 0;
-  // Units that exceeded the limit of an interval: those with which it ends.
+  // The sum of the units beyond the limits. In each interval beyond its limit, these are at most
+  // the units of its last passage.
   std::int64_t over = 0;
 
   // Adds the findings of another counter.

@@ -97,7 +97,7 @@ def running(command, ready=None, **options):
 
 @contextlib.contextmanager
 def postgres(folder):
-    """A database; gives psql's arguments for the query."""
+    """Runs a database; yields psql's arguments for the query."""
     programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         sys.exit("there is no PostgreSQL: apt install postgresql")

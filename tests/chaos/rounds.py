@@ -156,7 +156,7 @@ class Round:
 
 
 def buckets(metrics, name):
-    """The number of observations in each bucket of a histogram that has any, by its bounds."""
+    """The number of observations in each bucket that is not empty, by its bounds."""
     bounds = sorted((float(bound), value) for key, value in metrics.items()
                     for bound in re.findall(rf'^{name}_bucket{{le="(.+)"}}$', key))
     found, lower, below = {}, 0.0, 0.0

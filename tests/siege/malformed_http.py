@@ -16,7 +16,7 @@ def get(fields):
             + b"Authorization: Bearer TOKEN\r\n\r\n")
 
 
-REQUESTS = (  # and the status of the answer
+REQUESTS = (  # each with the status of its answer
     ("a plain one", post(b""), 200),
     ("a form of curl", post(b"Content-Type: application/x-www-form-urlencoded\r\n"), 200),
     ("no Host", post(b"", b""), 400),

@@ -175,7 +175,8 @@ void Schedule::ScheduleResets() {
   }
 }
 
-// The clock jumps ahead, or back: by less than counters wait for, or by more.
+// The clock jumps ahead or back. A jump back is smaller or larger than the time that counters wait
+// for.
 void Schedule::ScheduleClockJumps() {
   answers_.DistrustClock();
   for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {

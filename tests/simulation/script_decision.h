@@ -31,7 +31,7 @@ struct Draft {
   const Limit* limit;
   std::int64_t group;
   std::string name;    // its key, or what it counts
-  std::string record;  // the key of the record beside it, of a lease of units
+  std::string record;  // the key of the lease record beside it
   std::int64_t units = 0;
   GrantReturn returned{};
   GrantWish wanted{};

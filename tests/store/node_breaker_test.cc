@@ -223,8 +223,8 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
   EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
-// Redis would not answer more checks in time than it answered recently, so others would wait in
-// vain.
+// Redis would not answer more checks in time than it has answered recently, so further checks would
+// wait in vain.
 TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByTheNumberOfRecentAnswers) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;

@@ -227,8 +227,8 @@ TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
   EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
   ExpectRemaining(kSiteLimit - allowed, "small-site", "/small-site");
   for (const auto& [user, count] : granted) {
-    // This uses an endpoint whose site is not full: if a server remembers a denial, it does not ask
-    // the store.
+    // This uses an endpoint whose site is not full, because a server that remembers a denial does
+    // not ask the store.
     ExpectRemaining(kUserBurst - count, "user", "/large-site", user);
   }
 }

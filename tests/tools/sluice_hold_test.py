@@ -177,7 +177,7 @@ class DeniedTest(HoldTest):
         self.assert_released(0)
 
     def test_wait_tries_until_granted(self):
-        # The tool retries not too often, but soon enough if a slot is released early.
+        # The tool does not retry too often, but soon enough to get a slot that is released early.
         self.server.check = in_turn(denied(1e-6), denied(3600), granted())
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
