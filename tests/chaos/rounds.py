@@ -116,8 +116,8 @@ class Round:
 
     def judge_lateness(self):
         """No check takes longer than the sum of redis.timeout, 5 ms and the lateness of its loop.
-        If the loop was late by half of redis.timeout, the check may wait for this sum a second
-        time."""
+        If the loop was late by half of redis.timeout, the check may wait for redis.timeout and this
+        lateness a second time."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),
