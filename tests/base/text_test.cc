@@ -39,7 +39,7 @@ TEST(IsValidUtf8, IllFormed_DoesNotHold) {
   }
 }
 
-// A character that is cut anywhere is ill-formed, at any distance from the eight-byte steps.
+// A character that is cut anywhere is ill-formed, at any offset in the steps of eight bytes.
 TEST(IsValidUtf8, CutCharacter_DoesNotHold) {
   for (std::size_t before = 0; before < 20; ++before) {
     const std::string text = std::string(before, 'x') + "\xF0\x9F\x98\x80";

@@ -275,8 +275,8 @@ TEST(RulesLoader, LongestNameAndMostLimits_AreAllowed) {
               IsEmpty());
 }
 
-// The refill of a minute is a product, and so are two full buckets. Both must stay exact in Lua's
-// doubles.
+// The refill of a minute and the content of two full buckets are products. Both must be exact in
+// Lua's doubles.
 TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
   constexpr std::int64_t kMinute = 60'000'000;
   EXPECT_LE(std::int64_t{75'059'993} * kMinute, kMaxProduct);

@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// The start of the time before `begin` in which, at every moment, a check was under way that was
-// undone later.
+// The earliest time from which on, until `begin`, a check that was undone later was always under
+// way.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -109,7 +109,7 @@ TEST(TokenBucket, OneCheckAtATimeIsUndone_EveryIntervalAdmitsAtMostBurstPlusRate
   }
 }
 
-TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetTheirUnitsButNoMoreThanRefilledMeanwhile) {
+TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetAtMostTheirUnitsAndTheRefillMeanwhile) {
   int with_more = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const UndoHistory history = RandomUndos(kTokens, 100, seed);

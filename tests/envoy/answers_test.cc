@@ -250,7 +250,7 @@ TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   }
 }
 
-TEST_P(RlsTest, KnownToBeOver_IsDeniedWithoutCounting) {
+TEST_P(RlsTest, LimitKnownToBeOver_IsDeniedWithoutCounting) {
   Serve(kHitRules, {}, true);
   const std::string labels = "{domain=\"d\",rule=\"k\"}";
   ExpectAnswers({
