@@ -31,7 +31,7 @@ class LeaseKeeper {
   LeaseKeeper(PendingCalls& calls, const Options& options);
   ~LeaseKeeper();
 
-  // Renews the lease until Release or Settle.
+  // Renews the lease until Release or Settle is called.
   void Add(const std::string& id, const google::protobuf::Duration& ttl);
 
   // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
@@ -42,7 +42,8 @@ class LeaseKeeper {
   // the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all.
+  // Waits, for at most options.drain, until settlements are stored. Returns how many are lost in
+  // all.
   std::size_t Close();
 
  private:
