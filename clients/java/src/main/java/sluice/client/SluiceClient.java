@@ -176,7 +176,7 @@ public final class SluiceClient implements AutoCloseable {
     };
   }
 
-  /** Waits, for at most {@code drain}, until settlements are stored and other calls are answered. */
+  /** Waits until settlements are stored and other calls are answered, at most {@code drain}. */
   @Override
   public void close() {
     long end = System.nanoTime() + options.drain.toNanos();
