@@ -20,10 +20,10 @@ modes, ask, export, reserve, settle, outcomes and serve. Tests these promises fo
     beyond what is left is denied
   a settlement survives the end of the server, and the next server stores it; it is repeated only
     for the set time, and only the set number of settlements wait
-  a limit that follows the load learns how the work went: from its error, from what it reports, and from the
-    process's own load
-  over HTTP, a denial is 429 with Retry-After, and every answer has RateLimit; over gRPC, an
-    interceptor answers RESOURCE_EXHAUSTED; if no server answers, the answers are 503 and
+  a limit that follows the load learns how the work went: from the work's error, from reports, and
+    from the process's own load
+  over HTTP, a denial is 429 with Retry-After, and answers to limited requests have RateLimit; over
+    gRPC, an interceptor answers RESOURCE_EXHAUSTED; if no server answers, the answers are 503 and
     UNAVAILABLE
 """
 
