@@ -8,8 +8,8 @@
 --           the key holds a value of another type.
 --
 -- Performance: a lone call finds nothing in the processor's caches, so every definition, table and
--- call counts. Blocks of --@ are repeated for each algorithm, with its functions inlined; see
--- cmake/lua_script.py.
+-- call counts. The blocks between lines with --@ are repeated for each algorithm, with its
+-- functions inlined; see cmake/lua_script.py.
 repeat
   local version, time, lone, _, _, _, _, _, mode, wait, leased, _, _, _, _, n, _, cost,
     id, _, p1, p2, p3, p4, p5 = unpack_numbers('<ddddddddddddddddddddddddd', ARGV[#ARGV])

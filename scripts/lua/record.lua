@@ -89,8 +89,8 @@ local function recorders(run)
     end
   end
 
-  -- Reads the records of a check: what the lease holds of the counters. Returns what became of the
-  -- lease (0 open, 1 settled, 2 unknown) and when it ends.
+  -- Reads the records of a check into `held`, x, y and z. Returns the status of the lease (0 open,
+  -- 1 settled, 2 unknown) and when it ends.
   local function read_records(request, first_record)
     local status, ends = 2, 0
     for i = 1, request.count do
@@ -184,8 +184,8 @@ local function recorders(run)
     end
   end
 
-  -- Appends what became of the lease and when it ends; then what each group admits, and the result of
-  -- each counter, with what the lease held of it.
+  -- Appends the status of the lease and when it ends; then for each group whether it admits, and
+  -- for each of its counters the result and the units that the lease held.
   local function decide_record(request, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- before the first one

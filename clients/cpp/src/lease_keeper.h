@@ -38,8 +38,8 @@ class LeaseKeeper {
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id, const Work& work);
 
-  // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
-  // the lease was granted while the store did not answer.
+  // Stops renewing the lease and repeats the settlement until it is stored. Returns at once.
+  // `local`: the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
   // Waits, for at most options.drain, until settlements are stored. Returns how many are lost in

@@ -264,7 +264,7 @@ local function snapshot(limit, cost, taken, now, state, request) -- inlined
     local expires = state.now + request.ttl - state.offset
     reset_at = state.counted > 0 and min(reset_at, expires) or expires
   elseif cost <= limit.limit and cost > most then
-    retry_at = now + limit.latency -- once the limit has risen
+    retry_at = now + limit.latency -- the limit may have risen by then
   elseif cost <= limit.limit and state.counted + cost > most then
     retry_at = expiry_of(state, state.counted + cost - most)
   end
