@@ -102,10 +102,10 @@ struct StreamContext {
   net::Transport& transport;
   FrameWriter frames;
   MessageMemory memory;
-  WaitQueue incomplete_requests{};
-  WaitQueue unsent_responses{};  // their bytes wait for the peer's window
-  SentAnswers sent_answers{};
-  std::vector<Stream*> with_callbacks{};
+  WaitQueue incomplete_requests;
+  WaitQueue unsent_responses;  // their bytes wait for the peer's window
+  SentAnswers sent_answers;
+  std::vector<Stream*> with_callbacks;
   bool draining = false;
   bool early_ends = false;  // whether a response has ended before its request
 };
