@@ -69,8 +69,7 @@ class SentAnswers {
 
   // The caller has reset the stream.
   void OnReset(std::int32_t stream) {
-    const auto lost = std::find_if(answers_.begin(), answers_.end(),
-                                   [&](const Answer& it) { return it.stream == stream; });
+    const auto lost = std::ranges::find(answers_, stream, &Answer::stream);
     if (lost == answers_.end()) return;
     const auto on_lost = std::move(lost->on_lost);
     answers_.erase(lost);
