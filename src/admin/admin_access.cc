@@ -45,7 +45,7 @@ void WrongTokens::Note(const net::Peer& peer, SteadyTime now) {
 Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
   if (trusted_listener) return std::string_view("the admin socket");
   for (const std::string& name : caller.peer.identities) {
-    if (std::find(identities.begin(), identities.end(), name) != identities.end()) {
+    if (std::ranges::find(identities, name) != identities.end()) {
       return std::string_view(name);
     }
   }

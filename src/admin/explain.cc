@@ -70,10 +70,9 @@ ExplainedCounter ToCounter(const RuleMatch& match, const IndexedLimit& limit,
                             .source = Source::kRule,
                             .state_known = false,
                             .verdict = {.admitted = true}};
-  const auto known =
-      std::find_if(answer.limits.begin(), answer.limits.end(), [&](const LimitAnswer& other) {
-        return other.algorithm && other.rule == unknown.rule && other.index == unknown.index;
-      });
+  const auto known = std::ranges::find_if(answer.limits, [&](const LimitAnswer& other) {
+    return other.algorithm && other.rule == unknown.rule && other.index == unknown.index;
+  });
   return {.key = match.key_prefix + limit.tag,
           .status = known == answer.limits.end() ? unknown : *known,
           .counts = limit.counts};
@@ -104,9 +103,8 @@ void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   }
   explanation_.value().answer = *answer;
   for (const RuleMatch& match : matched_.matches()) AddRule(match);
-  const bool evaluated =
-      std::any_of(answer->limits.begin(), answer->limits.end(),
-                  [](const LimitAnswer& it) { return it.algorithm.has_value(); });
+  const bool evaluated = std::ranges::any_of(
+      answer->limits, [](const LimitAnswer& it) { return it.algorithm.has_value(); });
   if (!CollectCounters() || (evaluated && !peek_.concerns_grants)) return Deliver();
   peek_.demand = {.mode = Mode::kPeek};
   peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
@@ -170,8 +168,8 @@ void ExplainCall::Deliver() {
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes) {
   std::vector<std::string> missing;
   for (const KeyPart* part : MissingParts(rule, attributes)) {
-    const bool is_given = std::any_of(attributes.begin(), attributes.end(),
-                                      [&](const auto& it) { return it.name == part->attribute; });
+    const bool is_given =
+        std::ranges::find(attributes, part->attribute, &Attribute::name) != attributes.end();
     missing.push_back(fmt::format("attribute \"{}\" is {}", part->attribute,
                                   is_given ? "not an IP address" : "missing"));
   }

@@ -45,8 +45,7 @@ void AddDecisions(const MetricLabels& labels, std::uint64_t checks, v1::WatchedR
   rule.set_shadow(decision.starts_with("shadow_"));
   const v1::Source source = SourceNamed(labels.at("source"));
   auto& all = *rule.mutable_decisions();
-  auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& it) { return it.source() == source; });
+  auto found = std::ranges::find(all, source, &v1::SourceDecisions::source);
   v1::SourceDecisions& to = found == all.end() ? *all.Add() : *found;
   to.set_source(source);
   decision.ends_with("denied") ? to.set_denied(checks) : to.set_allowed(checks);
@@ -69,8 +68,7 @@ void FillRules(const Checks& before, const Checks& now, v1::WatchFrame& frame) {
   }
   std::vector<v1::WatchedRule*> busiest;
   for (auto& [name, rule] : rules) busiest.push_back(&rule);
-  std::stable_sort(busiest.begin(), busiest.end(),
-                   [](const auto* a, const auto* b) { return ChecksOf(*a) > ChecksOf(*b); });
+  std::ranges::stable_sort(busiest, std::greater(), [](const auto* it) { return ChecksOf(*it); });
   const std::size_t shown = std::min(busiest.size(), WatchService::kMaxRules);
   for (std::size_t i = 0; i < shown; ++i) *frame.add_rules() = std::move(*busiest[i]);
   frame.set_rules_left_out(busiest.size() - shown);

@@ -20,13 +20,13 @@ Counter& Refused(MetricsRegistry& metrics, const char* reason) {
 }
 
 bool HasDomain(const Caller& caller, std::string_view domain) {
-  return std::any_of(caller.domains.begin(), caller.domains.end(),
-                     [&](const auto& it) { return it == domain || it == "*"; });
+  return std::ranges::any_of(caller.domains,
+                             [&](const auto& it) { return it == domain || it == "*"; });
 }
 
 // Whether the counter belongs to a rule in one of the caller's domains.
 bool HasKey(const Caller& caller, std::string_view key) {
-  return std::any_of(caller.domains.begin(), caller.domains.end(), [&](const auto& it) {
+  return std::ranges::any_of(caller.domains, [&](const auto& it) {
     if (it == "*") return true;
     std::string start = "sluice:{";
     AppendEscaped(it, start);
@@ -164,8 +164,8 @@ Result<void> CallerAccess::MayUseLease(const Caller& caller, std::string_view le
   }
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return {};
-  const bool has_all = std::all_of(name->counters.begin(), name->counters.end(),
-                                   [&](const auto& it) { return HasKey(caller, it.key); });
+  const bool has_all =
+      std::ranges::all_of(name->counters, [&](const auto& it) { return HasKey(caller, it.key); });
   if (!has_all) return Forbid(caller, "lease_id: the caller has no access to the lease's domain");
   return {};
 }

@@ -4,9 +4,7 @@
 // Thread-safe. Immutable, except for the tokens.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

@@ -66,8 +66,7 @@ Result<void> InterpretMap(std::string_view field, const Entries& from, std::size
                           std::vector<Item>& to) {
   for (const auto& entry : from) {
     using Value = decltype(Item::value);
-    const auto known =
-        std::find_if(to.begin(), to.end(), [&](const Item& it) { return it.name == entry.key(); });
+    const auto known = std::ranges::find(to, entry.key(), &Item::name);
     if (known != to.end()) {
       known->value = static_cast<Value>(entry.value());
     } else if (to.size() < most) {

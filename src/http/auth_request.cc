@@ -103,7 +103,7 @@ bool IsHeaderName(std::string_view text) {
     const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     return is_letter || (c >= '0' && c <= '9') || kMarks.find(c) != kMarks.npos;
   };
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_token);
+  return !text.empty() && std::ranges::all_of(text, is_token);
 }
 
 // Headers to which each proxy appends an item, in the same line or in a new one.
@@ -183,12 +183,12 @@ class Builder {
   Result<void> TakeHeaders() {
     for (const auto& [name, value] : request_.headers) {
       std::string lower = name;
-      std::transform(lower.begin(), lower.end(), lower.begin(),
-                     [](unsigned char c) { return c == '-' ? '-' : std::tolower(c); });
+      std::ranges::transform(lower, lower.begin(),
+                             [](unsigned char c) { return c == '-' ? '-' : std::tolower(c); });
       const bool is_amount = lower.starts_with(kAmountHeader);
       if (!is_amount && !lower.starts_with(kAttributeHeader)) continue;
       lower.erase(0, (is_amount ? kAmountHeader : kAttributeHeader).size());
-      std::replace(lower.begin(), lower.end(), '-', '_');
+      std::ranges::replace(lower, '-', '_');
       auto taken =
           is_amount ? TakeAmount(name, lower, value) : TakeAttribute(lower, AttributeOf(value));
       if (!taken) return taken;

@@ -16,7 +16,7 @@ HttpResponse Busy() {
 
 std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name) {
   const auto is_named = [&](const auto& header) { return IsName(header.first, name); };
-  const auto found = std::find_if(headers.begin(), headers.end(), is_named);
+  const auto found = std::ranges::find_if(headers, is_named);
   if (found == headers.end() || std::any_of(found + 1, headers.end(), is_named)) {
     return std::nullopt;
   }

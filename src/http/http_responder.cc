@@ -1,7 +1,5 @@
 #include "http/http_responder.h"
 
-#include <utility>
-
 #include "net/loop.h"
 
 namespace sluice {

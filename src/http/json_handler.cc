@@ -34,7 +34,7 @@ std::string TypeUrl(const protobuf::Descriptor& type) {
 // Finds "sluice.v1.RateLimiter.CheckLimit" for "/sluice.v1.RateLimiter/CheckLimit".
 const protobuf::MethodDescriptor& Describe(const std::string& path) {
   std::string name = path.substr(1);
-  std::replace(name.begin(), name.end(), '/', '.');
+  std::ranges::replace(name, '/', '.');
   return *protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
 }
 
@@ -106,16 +106,16 @@ HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {
 
 int HttpStatusOf(rpc::StatusCode code) {
   using enum rpc::StatusCode;
-  static constexpr std::pair<rpc::StatusCode, int> kStatuses[] = {{kOk, 200},
-                                                                  {kInvalidArgument, 400},
-                                                                  {kUnauthenticated, 401},
-                                                                  {kPermissionDenied, 403},
-                                                                  {kNotFound, 404},
-                                                                  {kResourceExhausted, 429},
-                                                                  {kUnavailable, 503},
-                                                                  {kDeadlineExceeded, 504}};
-  const auto* const found = std::find_if(std::begin(kStatuses), std::end(kStatuses),
-                                         [code](const auto& it) { return it.first == code; });
+  using Pair = std::pair<rpc::StatusCode, int>;
+  static constexpr Pair kStatuses[] = {{kOk, 200},
+                                       {kInvalidArgument, 400},
+                                       {kUnauthenticated, 401},
+                                       {kPermissionDenied, 403},
+                                       {kNotFound, 404},
+                                       {kResourceExhausted, 429},
+                                       {kUnavailable, 503},
+                                       {kDeadlineExceeded, 504}};
+  const auto* const found = std::ranges::find(kStatuses, code, &Pair::first);
   return found == std::end(kStatuses) ? 500 : found->second;
 }
 

@@ -27,8 +27,8 @@ std::string Text(boost::beast::string_view text) { return {text.data(), text.siz
 
 // Replaces control characters, so that a value cannot inject another header.
 std::string Harmless(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
   return text;
 }
 

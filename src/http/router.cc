@@ -23,7 +23,7 @@ bool IsForeign(std::string_view origin, const HttpHeaders& headers) {
 }
 
 bool IsOfAnotherSite(const HttpHeaders& headers) {
-  return std::any_of(headers.begin(), headers.end(), [&](const auto& header) {
+  return std::ranges::any_of(headers, [&](const auto& header) {
     const auto& [name, value] = header;
     if (IsName(name, "Origin")) return IsForeign(value, headers);
     return IsName(name, "Sec-Fetch-Site") && IsName(value, "cross-site");
@@ -39,16 +39,14 @@ HttpHandler AnsweredBy(std::function<HttpResponse()> answer) {
 }
 
 void Router::Handle(const HttpRequest& request, HttpResponder responder) const {
-  const auto route = std::find_if(routes_.begin(), routes_.end(),
-                                  [&](const auto& it) { return it.path == request.path; });
+  const auto route = std::ranges::find(routes_, request.path, &HttpRoute::path);
   const bool is_probe = route != routes_.end() && route->is_probe;
   if (!request.has_place && !is_probe) return responder(Busy());
   if (route == routes_.end()) return responder({.status = 404, .body = "not found\n"});
-  const auto& methods = route->methods;
-  if (std::find(methods.begin(), methods.end(), request.method) == methods.end()) {
-    return responder({.status = 405,
-                      .body = fmt::format("allowed: {}\n", fmt::join(methods, ", ")),
-                      .headers = {{"Allow", fmt::format("{}", fmt::join(methods, ", "))}}});
+  if (std::ranges::find(route->methods, request.method) == route->methods.end()) {
+    const std::string allowed = fmt::to_string(fmt::join(route->methods, ", "));
+    return responder(
+        {.status = 405, .body = "allowed: " + allowed + "\n", .headers = {{"Allow", allowed}}});
   }
   if (route->own_site_only && IsOfAnotherSite(request.headers)) return RefuseSite(responder);
   route->handler(request, std::move(responder));

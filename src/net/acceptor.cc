@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/unix_socket.h"
-#include "net/resolver.h"
 
 namespace sluice::net {
 namespace {

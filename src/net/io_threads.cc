@@ -53,10 +53,8 @@ LoopAssignment IoThreads::AssignConnection() {
   const auto rank = [](const auto& it) {
     return std::pair(it->loop.load() / kLoadStep, it->connections.load(std::memory_order_relaxed));
   };
-  const auto least =
-      std::min_element(threads_.begin(), threads_.end(),
-                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  return LoopAssignment((*least)->loop, (*least)->connections);
+  IoThread& least = **std::ranges::min_element(threads_, {}, rank);
+  return LoopAssignment(least.loop, least.connections);
 }
 
 }  // namespace sluice::net

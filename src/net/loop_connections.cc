@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 namespace sluice::net {
 namespace {
@@ -34,8 +33,7 @@ std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std:
   const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(count, ranks.size()));
   std::partial_sort(ranks.begin(), end, ranks.end());
   std::vector<std::size_t> victims;
-  std::transform(ranks.begin(), end, std::back_inserter(victims),
-                 [](const Rank& rank) { return std::get<3>(rank); });
+  for (auto it = ranks.begin(); it != end; ++it) victims.push_back(std::get<std::size_t>(*it));
   return victims;
 }
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "net/loop.h"
@@ -31,7 +30,7 @@ inline std::vector<std::string> ServiceNames(const Methods& methods) {
   std::vector<std::string> names;
   for (const Method& method : methods) {
     std::string name = method.path.substr(1, method.path.rfind('/') - 1);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;
 }

@@ -37,8 +37,7 @@ HealthCheckResponse::ServingStatus StatusOf(const HealthService& service) {
 
 class CheckHandler final : public rpc::UnaryHandler {
  public:
-  CheckHandler(const HealthService& service, std::shared_ptr<const HealthService::Names> names)
-      : service_(service), names_(std::move(names)) {}
+  explicit CheckHandler(const HealthService& service) : service_(service) {}
 
   void Serve(const rpc::Call&, std::string_view request) override {
     const auto name = ParseRequest(request);
@@ -46,7 +45,7 @@ class CheckHandler final : public rpc::UnaryHandler {
       return Finish(
           {rpc::StatusCode::kInvalidArgument, "the request is not a valid protobuf message"});
     }
-    if (!names_->contains(*name)) {
+    if (!service_.Has(*name)) {
       return Finish({rpc::StatusCode::kNotFound, "service: unknown on this server"});
     }
     Finish(ResponseOf(StatusOf(service_)));
@@ -54,7 +53,6 @@ class CheckHandler final : public rpc::UnaryHandler {
 
  private:
   const HealthService& service_;
-  const std::shared_ptr<const HealthService::Names> names_;
 };
 
 }  // namespace
@@ -63,8 +61,8 @@ class CheckHandler final : public rpc::UnaryHandler {
 class HealthService::WatchHandler final : public rpc::StreamHandler {
  public:
   // `watchers` are the loop's. They and `service` must outlive the handler.
-  WatchHandler(const HealthService& service, std::shared_ptr<const Names> names, Watchers& watchers)
-      : service_(service), names_(std::move(names)), watchers_(watchers) {}
+  WatchHandler(const HealthService& service, Watchers& watchers)
+      : service_(service), watchers_(watchers) {}
 
   void OnStart(const rpc::Call&) override { state_ = State::kNoRequest; }
 
@@ -75,7 +73,7 @@ class HealthService::WatchHandler final : public rpc::StreamHandler {
       return End({rpc::StatusCode::kInvalidArgument, "expects one HealthCheckRequest"});
     }
     last_status_ = HealthCheckResponse::UNKNOWN;
-    if (names_->contains(*name)) {
+    if (service_.Has(*name)) {
       state_ = State::kWatching;
       watchers_.insert(this);
       OnChange();
@@ -124,7 +122,6 @@ class HealthService::WatchHandler final : public rpc::StreamHandler {
   }
 
   const HealthService& service_;
-  const std::shared_ptr<const Names> names_;
   Watchers& watchers_;
 
   State state_ = State::kNoRequest;
@@ -141,18 +138,17 @@ HealthService::~HealthService() = default;
 void HealthService::AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names) {
   const auto& service = *HealthCheckRequest::descriptor()->file()->service(0);
   const auto listed = rpc::ServiceNames(methods);
-  auto names = std::make_shared<Names>(listed.begin(), listed.end());
-  names->insert({"", service.full_name()});
-  names->insert(other_names.begin(), other_names.end());
+  names_ = {"", service.full_name()};
+  names_.insert(listed.begin(), listed.end());
+  names_.insert(other_names.begin(), other_names.end());
   const std::string prefix = "/" + service.full_name() + "/";
-  methods.push_back(
-      {.path = prefix + "Check",
-       .unary = [this, names](net::Loop&) { return std::make_unique<CheckHandler>(*this, names); },
-       .is_probe = true});
+  methods.push_back({.path = prefix + "Check",
+                     .unary = [this](net::Loop&) { return std::make_unique<CheckHandler>(*this); },
+                     .is_probe = true});
   methods.push_back({.path = prefix + "Watch",
                      .stream =
-                         [this, names](net::Loop& loop) {
-                           return std::make_unique<WatchHandler>(*this, names, watchers_.For(loop));
+                         [this](net::Loop& loop) {
+                           return std::make_unique<WatchHandler>(*this, watchers_.For(loop));
                          },
                      .is_probe = true});
 }

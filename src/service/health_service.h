@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -17,13 +16,11 @@ namespace sluice {
 
 class HealthService {
  public:
-  using Names = std::unordered_set<std::string>;
-
   HealthService();
   ~HealthService();
 
-  // Adds Check and Watch. They report on the services that `methods` has at this time, on this
-  // service, and on `other_names`, which callers also use.
+  // Adds Check and Watch, once. They report on the services that `methods` has at this time, on
+  // this service, and on `other_names`, which callers also use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
   // Sets all services to SERVING or NOT_SERVING and notifies the watchers. They are SERVING at
@@ -37,6 +34,9 @@ class HealthService {
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   bool serving() const { return ready() && !stopping(); }
 
+  // Whether the server has the service `name`.
+  bool Has(const std::string& name) const { return names_.contains(name); }
+
  private:
   class WatchHandler;
   using Watchers = std::unordered_set<WatchHandler*>;
@@ -45,6 +45,7 @@ class HealthService {
 
   std::atomic<bool> ready_ = true;
   std::atomic<bool> stopping_ = false;
+  std::unordered_set<std::string> names_;
   PerLoop<Watchers> watchers_;  // those with an open call
 };
 

@@ -4,7 +4,6 @@
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "api/caller_access.h"

@@ -1,6 +1,5 @@
 #include "service/reflection_service.h"
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>

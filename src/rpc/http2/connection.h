@@ -9,7 +9,6 @@
 // Loop thread only.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "rpc/http2/frame_writer.h"
 
 #include <array>
-#include <string>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 #include "rpc/http2/message_memory.h"
 
-#include <utility>
-
 namespace sluice::rpc::http2 {
 
 bool MessageMemory::Reserve(MemoryReservation& reservation, std::size_t bytes) {

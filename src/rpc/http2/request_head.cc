@@ -62,13 +62,12 @@ void RequestHead::Add(std::string_view name, std::string_view value,
                       std::span<const std::string> names) {
   size_ += name.size() + value.size() + kFieldOverhead;
   if (too_large() || AddOwn(name, value)) return;
-  const auto wanted = std::find(names.begin(), names.end(), name);
+  const auto wanted = std::ranges::find(names, name);
   if (wanted != names.end()) AddMetadata(*wanted, value);
 }
 
 void RequestHead::AddMetadata(std::string_view name, std::string_view value) {
-  const auto known = std::find_if(metadata_.begin(), metadata_.end(),
-                                  [&](const Field& field) { return field.name == name; });
+  const auto known = std::ranges::find(metadata_, name, &Field::name);
   if (known != metadata_.end()) {
     known->repeated = true;
     return;

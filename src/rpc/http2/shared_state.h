@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "base/clock.h"
 #include "metrics/metrics_registry.h"

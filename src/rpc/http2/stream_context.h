@@ -69,8 +69,7 @@ class SentAnswers {
 
   // The caller has reset the stream.
   void OnReset(std::int32_t stream) {
-    const auto lost = std::find_if(answers_.begin(), answers_.end(),
-                                   [&](const Answer& it) { return it.stream == stream; });
+    const auto lost = std::ranges::find(answers_, stream, &Answer::stream);
     if (lost == answers_.end()) return;
     const auto on_lost = std::move(lost->on_lost);
     answers_.erase(lost);
@@ -102,10 +101,10 @@ struct StreamContext {
   net::Transport& transport;
   FrameWriter frames;
   MessageMemory memory;
-  WaitQueue incomplete_requests{};
-  WaitQueue unsent_responses{};  // their bytes wait for the peer's window
-  SentAnswers sent_answers{};
-  std::vector<Stream*> with_callbacks{};
+  WaitQueue incomplete_requests;
+  WaitQueue unsent_responses;  // their bytes wait for the peer's window
+  SentAnswers sent_answers;
+  std::vector<Stream*> with_callbacks;
   bool draining = false;
   bool early_ends = false;  // whether a response has ended before its request
 };
