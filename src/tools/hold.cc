@@ -226,9 +226,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
-  if (std::find(overload.begin(), overload.end(), status) != overload.end()) {
-    return v1::HOLD_OUTCOME_OVERLOAD;
-  }
+  if (std::ranges::find(overload, status) != overload.end()) return v1::HOLD_OUTCOME_OVERLOAD;
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
