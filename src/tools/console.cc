@@ -30,7 +30,7 @@ std::string TextOf(const v1::ExplainRequest& explained, const v1::ExplainRespons
 int RunConsole(const ConsoleOptions& options) {
   SignalQueue signals;  // before any thread
   const auto log = SetUpLog("warn");
-  if (!log) return FailBeforeCall(log.error());
+  if (!log) return Fail(log.error());
   const auto targets = options.fleet.Targets();
   if (!targets) return FailBeforeAdminCall(targets.error());
   const auto watch = options.fleet.Watch(*targets);
@@ -39,7 +39,7 @@ int RunConsole(const ConsoleOptions& options) {
                                             {.port = options.port,
                                              .timeout = options.fleet.admin.server.timeout,
                                              .explain_text = TextOf});
-  if (!console) return FailBeforeCall({{}, "--port: " + console.error().message});
+  if (!console) return Fail({{}, "--port: " + console.error().message});
   fmt::print("Open this in a browser of this machine; Ctrl-C ends it:\n    {}\n",
              (*console)->url());
   if (std::fflush(stdout) != 0) return kExitError;

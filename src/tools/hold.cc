@@ -270,7 +270,7 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // before the client, which starts threads
   const auto connected = Connect(options.server.ToTarget());
-  if (!connected) return FailBeforeCall(connected.error());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   const Admission admission = Admit(options, client, signals);
   if (admission.status) return *admission.status;
