@@ -1,6 +1,7 @@
 #include "console/fleet_state.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -153,8 +154,7 @@ class Merger {
   static std::vector<KeyState> Sorted(Keys& keys) {
     std::vector<KeyState> sorted;
     for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const auto& a, const auto& b) { return a.count > b.count; });
+    std::ranges::stable_sort(sorted, std::greater<>(), &KeyState::count);
     return sorted;
   }
 

@@ -1,6 +1,7 @@
 #include "replay/report.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include <fmt/chrono.h>
@@ -32,17 +33,14 @@ std::vector<std::size_t> RulesByDenials(const VirtualServer& server) {
   for (std::size_t id = 0; id < server.rules().size(); ++id) {
     if (server.rules()[id].all.checked + server.rules()[id].skipped > 0) ids.push_back(id);
   }
-  std::stable_sort(ids.begin(), ids.end(), [&](std::size_t a, std::size_t b) {
-    return server.rules()[a].all.denied > server.rules()[b].all.denied;
-  });
+  std::ranges::stable_sort(ids, std::greater<>(),
+                           [&](std::size_t id) { return server.rules()[id].all.denied; });
   return ids;
 }
 
 std::size_t WorstInterval(const Timeline& timeline, std::size_t series) {
   const auto& tallies = timeline.Of(series);
-  const auto worst =
-      std::max_element(tallies.begin(), tallies.end(),
-                       [](const Tally& a, const Tally& b) { return a.denied < b.denied; });
+  const auto worst = std::ranges::max_element(tallies, {}, &Tally::denied);
   if (worst == tallies.end() || worst->denied == 0) return timeline.size();
   return static_cast<std::size_t>(worst - tallies.begin());
 }

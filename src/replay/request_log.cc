@@ -127,12 +127,8 @@ void RequestLog::Read(Source& source) {
 // Returns what is wrong with the line, or null.
 const char* RequestLog::Take(Source& source, std::string_view line) {
   if (const char* const fault = source.parser->Parse(line, values_)) return fault;
-  const std::string_view text = values_[kTime];
-  if (text != source.last_stamp || !source.last_time) {
-    source.last_time = ParseTimeStamp(text);
-    source.last_stamp = text;
-  }
-  if (!source.last_time) return "has no time in a known format";
+  const auto stamp = ParseTimeStamp(values_[kTime]);
+  if (!stamp) return "has no time in a known format";
   numbers_.assign(numbers_.size(), 0);
   numbers_[0] = 1;
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
@@ -143,14 +139,14 @@ const char* RequestLog::Take(Source& source, std::string_view line) {
       return "has a cost or an amount that is not a whole number from 0 to 2^53";
     }
   }
-  const Time at = source.last_time->at;
+  const Time at = stamp->at;
   if (floor<seconds>(at) + seconds(1) <= floor<seconds>(complete_) && complete_ != Time::min()) {
     ++facts_.late;
     return "is late: see --reorder";
   }
   const auto attributes = std::span(values_).subspan(kTime + 1 + numbers_.size());
   const auto file = static_cast<std::uint32_t>(&source - sources_.data());
-  seconds_[floor<seconds>(at)].Add(*source.last_time, {file, source.file->line_number()}, numbers_,
+  seconds_[floor<seconds>(at)].Add(*stamp, {file, source.file->line_number()}, numbers_,
                                    attributes);
   for (std::size_t i = 0; i < attributes.size(); ++i) {
     facts_.attributes[i].present += attributes[i].data() != nullptr ? 1 : 0;

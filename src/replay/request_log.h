@@ -80,8 +80,6 @@ class RequestLog {
     std::unique_ptr<LogFile> file;
     std::unique_ptr<LineParser> parser;
     Time newest = Time::min();
-    std::string last_stamp;  // of the last line; often the next has the same
-    std::optional<TimeStamp> last_time;
   };
 
   explicit RequestLog(Options options) : options_(std::move(options)) {}

@@ -60,12 +60,6 @@ class Scaler final : public Parameters {
   const bool may_lengthen_;
 };
 
-// A rule without limits that denies and exempts like `rule`.
-Rule WithoutLimits(Rule rule) {
-  ForEachLimits(rule, [](Limits& limits, int) { limits.limits.clear(); });
-  return rule;
-}
-
 }  // namespace
 
 bool Suggestion::Group::Has(const RuleLimit& limit, int its_owner) const {
@@ -131,7 +125,9 @@ bool Suggestion::SameLimits(const Group& group, double a, double b) const {
 
 std::optional<Domain> Suggestion::NextTrial() {
   Domain trial = domain_;
-  std::transform(trial.rules.begin(), trial.rules.end(), trial.rules.begin(), WithoutLimits);
+  for (Rule& rule : trial.rules) {  // they still deny and exempt
+    ForEachLimits(rule, [](Limits& limits, int) { limits.limits.clear(); });
+  }
   bool done = true;
   for (Group& group : groups_) {
     if (!first_ && !group.done) Choose(group);

@@ -82,7 +82,7 @@ std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix) {
 }
 
 int FailBeforeAdminCall(const Error& error) {
-  const int status = FailBeforeCall(error);
+  const int status = Fail(error);
   if (error.code == ErrorCode::kPermissionDenied) PrintAdminHint();
   return status;
 }

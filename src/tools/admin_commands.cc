@@ -29,7 +29,7 @@ Outcome ConcludeExplain(const ExplainOptions& options, const v1::ExplainResponse
 
 int Explain(const ExplainOptions& options) {
   if (options.lease_id.empty() && options.request.domain.empty()) {
-    return FailBeforeCall(InvalidArgument("DOMAIN is required, unless there is a --lease"));
+    return Fail(InvalidArgument("DOMAIN is required, unless there is a --lease"));
   }
   auto request = options.request.ToRequest<v1::ExplainRequest>();
   options.amounts.AddTo(request);

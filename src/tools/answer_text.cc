@@ -138,9 +138,9 @@ std::string SkippedText(const v1::CheckLimitRequest& request,
 bool CountsOtherUnits(const v1::CheckLimitRequest& request,
                       const v1::CheckLimitResponse& response) {
   const std::uint64_t cost = request.has_cost() ? request.cost() : 1;
-  return std::any_of(
-      response.limits().begin(), response.limits().end(),
-      [cost](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() != cost; });
+  return std::ranges::any_of(response.limits(), [cost](const v1::LimitStatus& limit) {
+    return Counts(limit) && limit.units() != cost;
+  });
 }
 
 std::string UncountedText(const v1::CheckLimitRequest& request,
@@ -169,9 +169,9 @@ std::string OutcomeText(v1::Outcome outcome) {
 
 bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response) {
   return request.mode() == v1::MODE_CHARGE &&
-         std::any_of(
-             response.limits().begin(), response.limits().end(),
-             [](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() > 0; });
+         std::ranges::any_of(response.limits(), [](const v1::LimitStatus& limit) {
+           return Counts(limit) && limit.units() > 0;
+         });
 }
 
 std::string AlgorithmText(v1::Algorithm algorithm) {

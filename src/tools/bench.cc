@@ -80,7 +80,7 @@ Result<load::Plan> MakePlan(const BenchOptions& options) {
 
 int Bench(const BenchOptions& options) {
   const auto plan = MakePlan(options);
-  if (!plan) return FailBeforeCall(plan.error());
+  if (!plan) return Fail(plan.error());
   const auto stats = RunLoad(*plan, options.json);
   const bool good = stats && stats->answered() > 0 && stats->failed == 0 && stats->lost.empty();
   return good ? kExitDone : kExitError;

@@ -52,7 +52,7 @@ bool Sleeps(const CheckOptions& options) {
 
 int CheckOnce(const CheckOptions& options) {
   const auto connected = Connect(options.server.ToTarget());
-  if (!connected) return FailBeforeCall(connected.error());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   const v1::CheckLimitRequest request = MakeRequest(options);
   const auto response = client.Check(request, options.server.timeout);
@@ -100,7 +100,7 @@ Result<load::Plan> MakePlan(const CheckOptions& options) {
 
 int CheckMany(const CheckOptions& options) {
   const auto plan = MakePlan(options);
-  if (!plan) return FailBeforeCall(plan.error());
+  if (!plan) return Fail(plan.error());
   const auto stats = RunLoad(*plan, options.json);
   if (!stats || stats->failed > 0 || !stats->lost.empty()) return kExitError;
   return stats->denied > 0 ? kExitDenied : kExitAllowed;

@@ -38,7 +38,7 @@ int RunConsole(const ConsoleOptions& options) {
                                             {.port = options.port,
                                              .timeout = options.fleet.admin.server.timeout,
                                              .explain_text = TextOf});
-  if (!console) return FailBeforeCall({{}, "--port: " + console.error().message});
+  if (!console) return Fail({{}, "--port: " + console.error().message});
   fmt::print("Open this in a browser of this machine; Ctrl-C ends it:\n    {}\n",
              (*console)->url());
   if (std::fflush(stdout) != 0) return kExitError;

@@ -12,7 +12,7 @@ namespace {
 
 int Health(const ServerOptions& options) {
   const auto client = Connect(options.ToTarget());
-  if (!client) return FailBeforeCall(client.error());
+  if (!client) return Fail(client.error());
   const auto serving = (*client)->IsServing(options.timeout);
   if (!serving) {
     FailCall((*client)->address(), (*client)->connected(), serving.error(), false);

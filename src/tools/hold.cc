@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -158,30 +157,19 @@ void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
-// Runs the command until it ends. Returns the exit status.
-int RunCommand(const HoldOptions& options, SignalQueue& signals, bool& was_run) {
-  const auto child = ChildProcess::Start(options.command, signals.mask_before());
-  if (!child) {
-    Say("{}\n", child.error().message);
-    return child.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
-  }
-  was_run = true;
-  for (;;) {
-    pollfd events[] = {{(*child)->fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
-    if (poll(events, 2, -1) < 0) continue;
-    if (events[0].revents != 0) return (*child)->Reap();
-    while (const auto signal = signals.Next()) (*child)->Forward(*signal);
-  }
-}
-
-// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it.
+// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it. Returns
+// the exit status.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
                  bool& was_run) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
     return kExitSignaled + signal->number;
   }
-  return RunCommand(options, signals, was_run);
+  const auto status = RunChild(options.command, signals);
+  was_run = status.has_value();
+  if (was_run) return *status;
+  Say("{}\n", status.error().message);
+  return status.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
 }
 
 // The usage that the command has written to `path`, in lines such as tokens=1312 or cost=3.
@@ -226,9 +214,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
-  if (std::find(overload.begin(), overload.end(), status) != overload.end()) {
-    return v1::HOLD_OUTCOME_OVERLOAD;
-  }
+  if (std::ranges::find(overload, status) != overload.end()) return v1::HOLD_OUTCOME_OVERLOAD;
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
@@ -272,7 +258,7 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // before the client, which starts threads
   const auto connected = Connect(options.server.ToTarget());
-  if (!connected) return FailBeforeCall(connected.error());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   const Admission admission = Admit(options, client, signals);
   if (admission.status) return *admission.status;

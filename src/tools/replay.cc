@@ -126,18 +126,13 @@ Result<replay::ReplayResult> RunOnce(const Options& options, const Domain& rules
   return result;
 }
 
-int Fail(const std::string& message) {
-  fmt::print(stderr, "sluice: {}\n", message);
-  return kExitError;
-}
-
 int Suggest(const Options& options, Domain rules) {
   replay::Suggestion suggestion(std::move(rules), *options.suggest);
   int pass = 0;
   while (auto trial = suggestion.NextTrial()) {
     const auto result = RunOnce(options, *trial, {}, fmt::format("pass {} ", ++pass));
-    if (!result) return Fail(result.error().message);
-    if (!result->stopped.empty()) return Fail(result->stopped);
+    if (!result) return Fail(result.error());
+    if (!result->stopped.empty()) return Fail({{}, result->stopped});
     suggestion.Learn(*result->server);
   }
   fmt::print("{}", options.json ? SuggestionJson(suggestion) + "\n" : SuggestionText(suggestion));
@@ -167,11 +162,11 @@ int Run(const Options& options) {
     fmt::print(stderr, "rule {}: no concurrency: a log does not say when requests ended\n", name);
   }
   const auto result = RunOnce(options, *rules, std::move(against), "");
-  if (!result) return Fail(result.error().message);
+  if (!result) return Fail(result.error());
   fmt::print("{}", options.json ? ReplayJson(*result) + "\n" : ReplayText(*result));
   const std::string title = "Replay of " + options.rules;
   if (!options.html.empty() && !WriteFile(options.html, HtmlReport(*result, title))) {
-    return Fail(options.html + ": cannot be written");
+    return Fail({{}, options.html + ": cannot be written"});
   }
   return result->stopped.empty() ? kExitDone : kExitError;
 }

@@ -97,7 +97,7 @@ Result<std::unique_ptr<Client>> Connect(Result<Target> target) {
   return Client::Create(std::move(*target));
 }
 
-int FailBeforeCall(const Error& error) {
+int Fail(const Error& error) {
   fmt::print(stderr, "sluice: {}\n", error.message);
   return kExitError;
 }

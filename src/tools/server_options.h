@@ -32,8 +32,8 @@ struct ServerOptions {
 // A client of `target`, or the error that it is.
 Result<std::unique_ptr<Client>> Connect(Result<Target> target);
 
-// Prints an error that occurred before the call, and returns the exit status.
-int FailBeforeCall(const Error& error);
+// Prints an error that is not that of a call, and returns the exit status.
+int Fail(const Error& error);
 
 // Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If
 // no server has answered, also says how to start one.

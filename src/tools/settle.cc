@@ -28,7 +28,7 @@ struct SettleOptions {
 
 int Settle(const SettleOptions& options) {
   const auto connected = Connect(options.server.ToTarget());
-  if (!connected) return FailBeforeCall(connected.error());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   v1::SettleLeaseRequest request;
   request.set_lease_id(options.lease_id);
