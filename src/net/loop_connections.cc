@@ -10,6 +10,9 @@ namespace {
 // all.
 constexpr std::size_t kRoomPart = 64;
 
+// A peer is spared for so long while connections on another loop have waited longer for theirs.
+constexpr std::chrono::milliseconds kGrace(50);
+
 // The maximum number of connections without a place. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
 
@@ -31,7 +34,8 @@ std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
   for (std::size_t i = 0; i < occupants.size(); ++i) {
     const Occupant& it = occupants[i];
     if (most_wait) {
-      if (!it.waits_for_peer() || it.waiting < newcomer.waiting) continue;
+      if (!it.waits_for_peer() || it.waiting < newcomer.waiting || it.since > newcomer.since)
+        continue;
       ranks.emplace_back(false, 0, it.since, i);
     } else if (it.state != Occupant::State::kBusy && it.places >= newcomer.places) {
       ranks.emplace_back(it.places <= share, -static_cast<int>(it.state), it.since, i);
@@ -131,12 +135,13 @@ void LoopConnections::Remove(ServedConnection& connection) {
   all_.erase(connection.in_owner_);
 }
 
-bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_small) {
+bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_more) {
   const auto waits = [&](const auto& it) {
     return it->has_place() && it->network_->first == newcomer && it->AsOccupant().waits_for_peer();
   };
   const Occupant arriving = {
-      .places = std::max(count_.Of(newcomer), spares_small ? count_.share() : 0),
+      .since = loop_.now() - (spares_more ? kGrace : Duration::zero()),
+      .places = std::max(count_.Of(newcomer), spares_more ? count_.share() : 0),
       .waiting = static_cast<std::size_t>(std::ranges::count_if(all_, waits))};
   const auto victims = Victims(arriving, std::max<std::size_t>(all_.size() / kRoomPart, 1));
   for (ServedConnection* const it : victims) CloseForRoom(*it);

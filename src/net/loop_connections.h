@@ -47,8 +47,9 @@ struct Occupant {
 // index. Spares networks with fewer places than `newcomer`, an occupant in the newcomer's network.
 //
 // If more than half of the occupants wait for their peers, only these are chosen, the oldest first.
-// Spares networks of which fewer wait than of the newcomer's. So a proxy with many connections in
-// use keeps them while many other addresses only open connections.
+// Spares networks of which fewer wait than of the newcomer's, and those that wait since a later
+// time than `newcomer.since`. So a proxy with many connections in use keeps them while many other
+// addresses only open connections.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        const Occupant& newcomer, std::size_t share,
                                        std::size_t count);
@@ -147,9 +148,10 @@ class LoopConnections {
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
   // Closes connections to make room for a connection of the network `newcomer`; see ChooseVictims.
-  // If `spares_small`, spares networks that have less than their share of the places, unless most
-  // occupants wait for their peers. Returns false if no connection may be closed.
-  bool MakeRoom(std::string_view newcomer, bool spares_small = false);
+  // If `spares_more`, also spares networks that have less than their share of the places, and while
+  // most occupants wait for their peers, those that have only just begun to wait: connections of
+  // another loop come first. Returns false if no connection may be closed.
+  bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
   // At most `count` connections with a place, in the order to close them; see ChooseVictims.
   std::vector<ServedConnection*> Victims(const Occupant& newcomer, std::size_t count) const;

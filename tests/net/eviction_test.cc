@@ -25,10 +25,12 @@ struct Place {
   std::string_view network;
 };
 
-// Chooses for a newcomer of a network with `least` places, of which `waiting` wait for their peer.
+// Chooses for a newcomer of a network with `least` places, of which `waiting` wait for their peer,
+// among those that wait since `since` or longer.
 // The share is the average number of places.
 std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t least,
-                                std::size_t count, std::size_t waiting = 0) {
+                                std::size_t count, std::size_t waiting = 0,
+                                SteadyTime since = SteadyTime::max()) {
   std::map<std::string_view, std::size_t> places;
   std::map<std::string_view, std::size_t> waits;
   std::vector<Occupant> occupants;
@@ -41,7 +43,7 @@ std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t lea
     occupants[i].places = places[taken[i].network];
     occupants[i].waiting = waits[taken[i].network];
   }
-  return ChooseVictims(occupants, {.places = least, .waiting = waiting},
+  return ChooseVictims(occupants, {.since = since, .places = least, .waiting = waiting},
                        occupants.size() / std::max<std::size_t>(places.size(), 1), count);
 }
 
@@ -78,6 +80,7 @@ TEST(ChooseVictims, MostWaitForTheirPeers_TheOldestOfTheseAreChosen_ConnectionsI
   EXPECT_THAT(Choose(occupants, 3, 1), ElementsAre(5)) << "the proxy opens a further one";
   EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "`a` displaces its own";
   EXPECT_THAT(Choose(occupants, 3, 9, 3), IsEmpty());
+  EXPECT_THAT(Choose(occupants, 0, 9, 0, At(2)), ElementsAre(5, 3)) << "others wait only briefly";
 }
 
 TEST(ChooseVictims, Network_CannotDisplaceOneWithFewerConnections) {
