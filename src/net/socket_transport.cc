@@ -1,8 +1,7 @@
-#include "net/socket_transport.h"
-
-#include <sys/socket.h>
-
+// A Transport over a TCP or unix socket.
 #include <cerrno>
+
+#include "net/epoll_loop.h"
 
 namespace sluice::net {
 namespace {
@@ -15,12 +14,43 @@ constexpr std::uint32_t kHungUp = EPOLLHUP;
 // The maximum bytes per flush, so that a peer that reads quickly cannot starve other connections.
 constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
 
-}  // namespace
+class SocketTransport final : public Transport, private EventHandler {
+ public:
+  // `loop` must outlive the transport.
+  SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage);
+  ~SocketTransport() override { Close(); }
 
-SocketTransport::SocketTransport(Loop& loop, Poller& poller, Socket socket, FlushStage stage)
+  void Start(Protocol& protocol) override;
+  void RequestFlush() override { loop_.RequestFlush(*this); }
+  void SetReading(bool reading) override;
+  void FinishSending() override;
+  void Close() override;
+  std::size_t unsent() const override { return unsent_.size(); }
+  const Peer& peer() const override { return peer_; }
+
+ private:
+  void OnEvents(std::uint32_t events) override;
+  void Flush() override;
+  void Read();
+  std::size_t Send(std::string_view bytes);
+  bool SendRest();
+  void WatchFor(std::uint32_t events);
+  void Lose(int error);
+
+  EpollLoop& loop_;
+  Socket socket_;
+  const Peer peer_;
+  Protocol* protocol_ = nullptr;
+  std::uint32_t events_ = 0;  // the epoll events that the loop watches
+  bool reading_ = true;
+  bool input_ended_ = false;
+  bool finishing_ = false;
+  std::string unsent_;  // taken from the protocol, not yet accepted by the kernel
+};
+
+SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage)
     : Transport(stage),
       loop_(loop),
-      poller_(poller),
       socket_(std::move(socket)),
       peer_{.address = socket_.Remote().ToString(),
             .network = socket_.Remote().Network(),
@@ -29,7 +59,7 @@ SocketTransport::SocketTransport(Loop& loop, Poller& poller, Socket socket, Flus
 void SocketTransport::Start(Protocol& protocol) {
   protocol_ = &protocol;
   events_ = reading_ ? kReadable : 0;
-  poller_.Watch(socket_.fd(), events_, *this);
+  loop_.Watch(socket_.fd(), events_, *this);
   if (finishing_) RequestFlush();
 }
 
@@ -46,7 +76,7 @@ void SocketTransport::FinishSending() {
 
 void SocketTransport::Close() {
   if (!socket_.is_open()) return;
-  if (protocol_ != nullptr) poller_.Unwatch(socket_.fd(), *this);
+  if (protocol_ != nullptr) loop_.Unwatch(socket_.fd(), *this);
   protocol_ = nullptr;
   socket_.Close();
 }
@@ -63,7 +93,7 @@ void SocketTransport::Read() {
     const int error = socket_.TakeError();
     return Lose(error != 0 ? error : ECONNRESET);
   }
-  auto& buffer = poller_.read_buffer();
+  auto& buffer = loop_.read_buffer();
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -76,7 +106,7 @@ void SocketTransport::Read() {
 void SocketTransport::Flush() {
   if (protocol_ == nullptr) return;
   if (!unsent_.empty() && !SendRest()) return;
-  std::string& buffer = poller_.write_buffer();
+  std::string& buffer = loop_.write_buffer();
   for (std::size_t flushed = 0;; flushed += buffer.size()) {
     buffer.clear();
     protocol_->TakeOutput(buffer);
@@ -116,13 +146,20 @@ std::size_t SocketTransport::Send(std::string_view bytes) {
 void SocketTransport::WatchFor(std::uint32_t events) {
   if (events == events_) return;
   events_ = events;
-  poller_.ChangeEvents(socket_.fd(), events, *this);
+  loop_.ChangeEvents(socket_.fd(), events, *this);
 }
 
 void SocketTransport::Lose(int error) {
   Protocol& protocol = *protocol_;
   Close();
   protocol.OnClosed(Protocol::Closure::kLost, ErrorText(error));
+}
+
+}  // namespace
+
+TransportPtr EpollLoop::Adopt(Socket socket, FlushStage stage) {
+  return TransportPtr(new SocketTransport(*this, std::move(socket), stage),
+                      TransportDeleter{.loop = this});
 }
 
 }  // namespace sluice::net
