@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the archives that the clients are installed from, with generated code inside. Prints their paths.
 #   clients/package.sh [python|node|go|java|cpp ...]    all without an argument; into build/clients/archives
-# Needs protoc, and the tools of the language. MAVEN_ARGS is for mvn, such as -o.
+# Needs protoc, and the tools of the language. MAVEN_ARGS: arguments for mvn, such as -o.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 root=$(realpath ..)
@@ -30,7 +30,7 @@ package_java() {
   plugin=$(command -v grpc_java_plugin || command -v protoc-gen-grpc-java)
   protoc --proto_path="$root/proto" --java_out="$sources" --grpc-java_out="$sources" \
     --plugin=protoc-gen-grpc-java="$plugin" sluice/v1/rate_limiter.proto
-  # The older servlet API differs only in its name.
+  # The older servlet API, javax, differs only in its name.
   mkdir -p $sources/sluice/servlet/javax
   sed 's/jakarta/javax/g' $sources/sluice/servlet/jakarta/LimitFilter.java \
     >$sources/sluice/servlet/javax/LimitFilter.java

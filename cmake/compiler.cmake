@@ -16,12 +16,12 @@ target_compile_options(sluice_warnings INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   # GCC 12 warns of overlaps in `"text" + std::string`, although there are none (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  # Annotated data is accessed only with its mutex held (src/base/mutex.h).
+  # Warns if annotated data is accessed without its mutex (src/base/mutex.h).
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
-# In a unity build, one file includes all others. So a name in one file may shadow a name in
-# another, and types in unnamed namespaces are in included files.
+# In a unity build, one file includes all others. Then compilers would warn of a name in one file that
+# shadows a name in another, and of types in unnamed namespaces, since they are in included files.
 target_compile_options(sluice_warnings INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>")
 
@@ -42,7 +42,8 @@ if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   if(SLUICE_SANITIZE MATCHES "undefined")
-    # AddressSanitizer finds most errors that these would find, and they double the compile time.
+    # AddressSanitizer finds most errors that these checks would find, and the checks double the
+    # compile time.
     add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
   endif()
   add_link_options(-fsanitize=${SLUICE_SANITIZE})

@@ -16,8 +16,8 @@ find_package(simdjson REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)
-# Without the packages of the tests, everything else is built. The cached BUILD_TESTING stays, so that
-# the next configuration looks again.
+# If packages of the tests are missing, everything else is built. The cached BUILD_TESTING does not
+# change, so the next configuration looks for these packages again.
 if(BUILD_TESTING)
   find_package(GTest QUIET)
   find_program(GO go)

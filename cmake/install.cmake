@@ -1,5 +1,5 @@
-# `cmake --install`: programs, manuals and completion made from their `--help`, settings, example
-# rules, the systemd unit, the API.
+# What `cmake --install` installs: programs, manuals and completion (made from the programs'
+# `--help`), settings, example rules, the systemd unit, the API.
 include(GNUInstallDirs)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 

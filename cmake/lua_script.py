@@ -2,7 +2,8 @@
 
     lua_script.py OUT SCRIPTS_LUA
 
-In the script, lone.lua precedes all functions, so that a call that it decides defines none. Its blocks
+In the script, lone.lua precedes all functions. So a call that lone.lua decides defines no function.
+Its blocks
 
     --@ for numbers        (or: for arrays, for sets)
     …
@@ -10,7 +11,7 @@ In the script, lone.lua precedes all functions, so that a call that it decides d
 
 are repeated for each algorithm whose state is a fixed number of numbers, an array of numbers, or a
 sorted set. In a block, `kind` is the algorithm: kind.id and kind.fields become numbers, kind.layout
-the layout of the stored string, and a call such as
+becomes the layout of the stored string, and a call such as
 
     keep, a, b = kind.advance(limit, now, a, b)
 
@@ -23,9 +24,9 @@ The fields of the tables `limit` and `request` become locals: limit_rate, reques
 a marked function uses these tables only by field, returns outside of loops, and calls other marked
 functions only in statements of the form `f(…)`, `names = f(…)` or `return f(…)`.
 
-After lone.lua follow prelude.lua, grants.lua, decide.lua, record.lua, the function algorithm(n), which
-returns the value of the nth algorithm's file, so that a run only executes the files it uses, and
-check.lua.
+After lone.lua, the script has prelude.lua, grants.lua, decide.lua, record.lua, the function
+algorithm(n), and check.lua. algorithm(n) returns the value of the nth algorithm's file, so a run
+executes only the files that it uses.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ class Function:
 
 
 def statements(text):
-    """The lines of a body without comments; each has a whole statement or a part of a block."""
+    """The lines of a body without comments. Each is a whole statement, or begins or ends a block."""
     pending = ""
     for line in text.split("\n"):
         line = re.sub(r"(^|\s+)--(?!@).*$", "", line).strip()

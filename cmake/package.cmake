@@ -1,6 +1,6 @@
 # `cpack`: builds a package for Debian 12 from the preset `package`.
 set(CPACK_GENERATOR DEB)
-# A distributor of the package sets their own contact: -DCPACK_PACKAGE_CONTACT=…
+# If you distribute the package, set your own contact: -DCPACK_PACKAGE_CONTACT=…
 set(CPACK_PACKAGE_CONTACT "The Sluice authors <sluice@example.org>" CACHE STRING
     "maintainer of the package, with an e-mail address")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "distributed rate limiter, decided in Redis")
@@ -26,7 +26,7 @@ set(CPACK_SET_DESTDIR ON)  # /etc is not below /usr
 set(CPACK_INSTALL_PREFIX /usr)
 include(CPack)
 
-# Debian's changelog, which every package must have.
+# Debian requires a changelog in its own format in every package.
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
 set(changelog ${CMAKE_CURRENT_BINARY_DIR}/installed/changelog)
 file(WRITE ${changelog}

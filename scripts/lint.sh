@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The checks that need no build: format, shell scripts, locks, layers, sizes, documents. Prints each
-# problem and its place.
-#   scripts/lint.sh                the checks; they take seconds
-#   scripts/lint.sh --tidy [BASE]  clang-tidy (.clang-tidy) on all of src, or on the files of src
-#                                  that differ from the commit BASE: about ten seconds a file
+# Runs the checks that need no build: format, shell scripts, locks, layers, sizes, documents. Prints
+# each problem and its place.
+#   scripts/lint.sh                runs the checks, which take seconds
+#   scripts/lint.sh --tidy [BASE]  runs clang-tidy (.clang-tidy) on all of src, or on the files of
+#                                  src that differ from the commit BASE; takes about ten seconds a
+#                                  file
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,8 +2,8 @@
 # Builds and starts a server, makes a decision, and prints commands to try next.
 #   scripts/run.sh                runs the server in the foreground until Ctrl-C
 #   scripts/run.sh --background   leaves the server running in the background
-# The server reads SLUICE_* variables: SLUICE_GRPC and SLUICE_HTTP are its addresses, SLUICE_REDIS
-# is its Redis (none: it counts in memory). If a server already runs, the script uses it.
+# The server reads SLUICE_* variables: SLUICE_GRPC and SLUICE_HTTP are its addresses, SLUICE_REDIS is
+# its Redis; if this is not set, it counts in memory. If a server already runs, the script uses it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,7 +53,7 @@ Try next, in another terminal:
     $bin/sluice check ${request[*]} --repeat 100 --concurrency 8$to
     $bin/sluice check ${request[*]} --json$to
     $metrics
-    \$EDITOR config/rules/        # the rules it runs; docs/rules.md explains them
+    \$EDITOR config/rules/        # the server's rules; docs/rules.md explains them
 
 TEXT
 }
@@ -61,9 +61,9 @@ TEXT
 stop_hint() {
   local pid
   if pid=$(our_pid); then
-    echo "Stop it: kill $pid   (or Ctrl-C in its terminal)"
+    echo "To stop the server: kill $pid   (or Ctrl-C in its terminal)"
   else
-    echo "Stop it where it was started, or start another one:"
+    echo "Stop the server where it was started, or start another one:"
     echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh"
   fi
 }
@@ -114,7 +114,7 @@ if ! answers; then
   fi
   $background && cat "$log" >&2
   rm -f "$pid_file"
-  echo "run: the server ended; its log above says why. Another program may use $grpc or $http:" >&2
+  echo "run: the server ended; its log is above. If another program uses $grpc or $http:" >&2
   echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh" >&2
   exit 1
 fi
@@ -123,7 +123,7 @@ exec {lock}>&-
 
 decide_and_show
 if $background; then
-  echo "The server runs in the background and logs to $log. Stop it: kill $pid"
+  echo "The server runs in the background and logs to $log. To stop it: kill $pid"
   exit 0
 fi
 echo "The server runs until Ctrl-C."

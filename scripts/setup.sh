@@ -23,7 +23,7 @@ build_packages=(
   libsimdjson-dev
   # the page of `sluice console`: charts, embedded at build time
   libjs-chart.js
-  # observability: logs and metrics (brings civetweb, curl and zlib)
+  # observability: logs and metrics (prometheus-cpp-dev brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
 )
 test_packages=(
@@ -39,7 +39,7 @@ test_packages=(
   nginx-light caddy haproxy
   # tests: a browser for the page of `sluice console`
   chromium
-  # performance: h2load, a second generator
+  # performance: h2load, a second load generator
   nghttp2-client
   # checks: sanitizers, format, static analysis, shell
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A soak test: the same servers for the whole time, callers over gRPC, and a fault every 5 seconds. Prints
-# a table (docs/outages.md explains it). Fails if a promise is broken or a server's memory grows.
+# Runs a soak test: the same servers run for the whole time, callers use gRPC, and every 5 seconds there
+# is a fault. Prints a table (see docs/outages.md). Fails if a promise is broken or a server's memory grows.
 #   scripts/soak.sh [SECONDS [OPTION...]]    600 seconds by default, in which over 1,000,000 checks
 #                                            are made; options: see tests/chaos/run.py
 # With AddressSanitizer, which finds leaks itself:
@@ -21,7 +21,7 @@ if [[ " $* " != *" --build"* ]]; then
     sluice_test_shifted_clock
 fi
 
-# Memory that AddressSanitizer keeps from reuse would count as growth.
+# AddressSanitizer keeps freed memory for a while, which counts as growth. This bounds that memory.
 export ASAN_OPTIONS=quarantine_size_mb=8
 
 echo "soak: $seconds s; progress: $log"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes the archives of the clients in clients/, installs each, runs its example against real servers, and
-# follows its README in a new project. Installs the packages that are needed. If one cannot be
-# installed, it reports that and skips the language.
+# Makes the archives of the clients in clients/. Then installs each client, runs its example against real
+# servers, and follows its README in a new project. Installs the packages that a client needs. If one
+# cannot be installed, the script reports that and skips the client's language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
 #   scripts/test_clients.sh prepare                          only installs the packages
-# With node, tests the gateway of docker/llm as well. For the full tests, set STREAMS=1000 (the gateway) and
-# STARTS=100 (first checks).
-# Tests three languages at a time, since their tests mostly wait. Shows the output of each at its end.
+# With node, tests the gateway of docker/llm as well. For the full tests, set STREAMS=1000 (streams of the
+# gateway) and STARTS=100 (how often the first check after a start is tested).
+# Tests three languages at a time, since their tests mostly wait. Shows each one's output when it ends.
 # Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +19,7 @@ done
 (($#)) || set -- java cpp python node go
 
 declare -A packages=(
-  # run.py needs them, too
+  # clients/testing/run.py also needs these
   [python]="redis-server python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
     python3-setuptools python3-wheel python3-starlette python3-fastapi python3-uvicorn python3-flask"
   [cpp]="g++ cmake ninja-build libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler-grpc"
@@ -56,7 +56,7 @@ install_packages() {
       apt-get -q -o Dpkg::Use-Pty=0 install -y --no-install-recommends "${missing[@]}"
 }
 
-# Exactly the packages of package-lock.json; needs no network if they are installed.
+# Installs exactly the packages of package-lock.json. If they are installed, needs no network.
 install_npm_packages() {
   local source=clients/node/package-lock.json folder=build/clients/node
   cmp -s "$source" "$folder/installed.json" && return

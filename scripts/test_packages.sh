@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests what users install: packages, images, manifests. Needs root and the packages of Debian
-# and npm, but no container engine. Keeps slow intermediate results in build/packages.
+# and npm, but no container engine. Keeps intermediate results that are slow to make in build/packages.
 #   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme|release ...]    default: all
 # install: cmake --install. readme: the README's two commands in a clean Debian. release: the files of
 # scripts/release.sh, from the last commit.

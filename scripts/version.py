@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""The version of Sluice: CMakeLists.txt defines it, and files that cannot read it there repeat it.
+"""The version of Sluice. CMakeLists.txt defines it; files that cannot read it there repeat it.
 
-Usage: version.py              prints the version; exit status 1 if a place differs, which it prints
+Usage: version.py              prints the version, and each place that differs; if there is one, the
+                               exit status is 1
        version.py set VERSION  writes a new version everywhere
 """
 

@@ -144,7 +144,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// The server may be behind a proxy on the same machine, which has no TLS.
+// The token may be sent without TLS, for example to a proxy on the same machine.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
 // LostSettlements is the error of Close if that many settlements were not stored. Their leases
@@ -155,8 +155,8 @@ func (n LostSettlements) Error() string {
 	return fmt.Sprintf("sluice: %d settlements are lost", int(n))
 }
 
-// Close waits until settlements are stored and releases are answered, at most Options.Drain, and closes the
-// channel. Call it once, when the client is no longer used.
+// Close waits until settlements are stored and releases are answered, for at most Options.Drain.
+// Then it closes the channel. Call it once, when the client is no longer used.
 func (c *Client) Close() error {
 	lost := c.leases.close(c.drain)
 	if err := c.channel.Close(); lost == 0 {
@@ -231,7 +231,7 @@ func (c *Client) Limited(ctx context.Context, domain string, attributes Attribut
 // holding sleeps for the decision's wait, and holds its slot while `work` runs.
 func (c *Client) holding(ctx context.Context, decision Decision, work func(context.Context) error) (err error) {
 	release := c.Hold(decision)
-	err = errPanic // unless it returns
+	err = errPanic // unless `work` returns
 	defer func() { release(err) }()
 	if waiting := sleep(ctx, decision.Wait); waiting != nil {
 		err = waiting

@@ -1,4 +1,4 @@
-// The module's path until a home is chosen. client.go and the example import the generated package by it.
+// A placeholder for the module's path. The imports in this folder use it, too.
 module example.com/sluice/client
 
 go 1.19

@@ -31,7 +31,7 @@ func UnaryServerInterceptor(c *Client, domain string, attributes CallAttributes,
 	}
 }
 
-// StreamServerInterceptor does the same for streams: one check for each.
+// StreamServerInterceptor does the same for streams, with one check for each stream.
 func StreamServerInterceptor(c *Client, domain string, attributes CallAttributes,
 	options ...CheckOption) grpc.StreamServerInterceptor {
 	return func(server interface{}, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -41,7 +41,7 @@ func StreamServerInterceptor(c *Client, domain string, attributes CallAttributes
 	}
 }
 
-// limitedStream has a context with its work.
+// limitedStream is a stream whose context has its work.
 type limitedStream struct {
 	grpc.ServerStream
 	ctx context.Context

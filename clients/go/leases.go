@@ -33,7 +33,8 @@ type leases struct {
 	closed         chan struct{}
 }
 
-// renew extends the lease after each third of its ttl until the returned function is called, once.
+// renew renews the lease each time after a third of its ttl, until the returned function is called.
+// Call it only once.
 func (l *leases) renew(lease *pb.Lease) func() {
 	period := lease.GetTtl().AsDuration()/3 + time.Millisecond
 	ended := make(chan struct{})
@@ -102,9 +103,10 @@ func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	}()
 }
 
-// store returns why the settlement was not stored; "" if it was. After QUEUED, the settlement is repeated,
-// since the server that answered may die. After NOT_FOUND, too, if the lease was taken during an outage: it
-// is not found until the server that granted it reaches the store.
+// store returns why the settlement was not stored; "" if it was stored. After QUEUED, the
+// settlement is repeated, since the server that answered may die. It is also repeated after
+// NOT_FOUND if the lease was taken during an outage: such a lease is not found until its server
+// reaches the store.
 func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	end := time.Now().Add(l.settleFor)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -129,8 +131,8 @@ func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	}
 }
 
-// close waits for releases and settlements, at most `drain`. It returns how many settlements are lost in
-// all.
+// close waits for releases and settlements, for at most `drain`. It returns how many settlements
+// are lost in all.
 func (l *leases) close(drain time.Duration) int {
 	done := make(chan struct{})
 	go func() {

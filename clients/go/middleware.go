@@ -13,9 +13,10 @@ import (
 )
 
 // Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
-// path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied request gets
-// 429 and Retry-After. If no server answers and the client is Closed, a request gets 503. Every
-// response has RateLimit and RateLimit-Policy. WorkOf(r.Context()) is the request's work.
+// path), `method`, `client_ip` and what `attributes` (which may be nil) returns. A denied request
+// gets 429 and Retry-After. If no server answers and the client is Closed, a request gets 503. If
+// limits were checked, the response has RateLimit and RateLimit-Policy. WorkOf(r.Context()) is the
+// request's work.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
 	options ...CheckOption) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

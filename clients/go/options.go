@@ -37,8 +37,8 @@ type Options struct {
 	LeaseTTL time.Duration
 	// SettleFor is how long a settlement is repeated until it is stored. Zero: 10 min.
 	SettleFor time.Duration
-	// MaxSettlements is how many may wait to be stored; others are lost, with a line in the log. Zero:
-	// 10,000.
+	// MaxSettlements is how many settlements may wait to be stored; others are lost, with a line in
+	// the log. Zero: 10,000.
 	MaxSettlements int
 	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
 	Drain time.Duration
@@ -75,12 +75,12 @@ func (o *Options) setDefaults() {
 // CheckOption sets a field of a check, other than its domain and attributes.
 type CheckOption func(*request)
 
-// Cost sets the units to take; 1 without it.
+// Cost sets the units to take. Without it, a check takes 1.
 func Cost(units uint64) CheckOption {
 	return func(r *request) { r.Cost = &units }
 }
 
-// Amount sets what limits may count besides the cost, such as tokens.
+// Amount sets an amount that limits may count besides the cost, such as tokens.
 func Amount(name string, value uint64) CheckOption {
 	return func(r *request) {
 		if r.Amounts == nil {

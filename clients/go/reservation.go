@@ -33,7 +33,7 @@ type part struct {
 
 // Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
 // the answer has a wait, it sleeps first. End the reservation with `defer reservation.Settle(nil)`. If the
-// work fails, call reservation.ReportError(err) before, for limits with `adapt`.
+// work fails, call reservation.ReportError(err) before that: limits with `adapt` learn from it.
 func (c *Client) Reserve(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (*Reservation, error) {
 	first := c.request(domain, attributes, options)
@@ -97,7 +97,7 @@ func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	return r.take(ctx, next, held)
 }
 
-// Settle ends the reservation with what was used. `amounts`, if given, are set as by Use.
+// Settle ends the reservation with what was used. First it sets `amounts`, as Use does.
 // The client repeats the settlement in the background until it is stored. Settling again does
 // nothing.
 func (r *Reservation) Settle(amounts Amounts) {
@@ -128,7 +128,7 @@ func (r *Reservation) take(ctx context.Context, next *request, held Amounts) err
 	return sleep(ctx, decision.Wait)
 }
 
-// Without a lease there is nothing to settle: no rule counts, or no server answered.
+// Without a lease there is nothing to settle: no rule counts the request, or no server answered.
 func (r *Reservation) add(decision Decision, held Amounts) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

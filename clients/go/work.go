@@ -22,18 +22,19 @@ import (
 	pb "example.com/sluice/client/sluicev1"
 )
 
-// Outcome is how the work went for which slots were held. `concurrency` limits with `adapt` learn from it.
+// Outcome is how the work under a lease of slots went. `concurrency` limits with `adapt` learn from
+// it.
 type Outcome int
 
 const (
-	// ByError is the default: OK without an error; Overload for timeouts, broken or refused connections, and
-	// the gRPC statuses that mean them; else Ignore.
+	// ByError is the default: OK if there is no error; Overload for a timeout, a broken or refused
+	// connection, or an HTTP or gRPC status that means overload; otherwise Ignore.
 	ByError Outcome = iota
-	// OK: too slow only if it took longer than the limit's latency.
+	// OK: the work was too slow only if it took longer than the limit's latency.
 	OK
-	// Overload: too slow, however long it took.
+	// Overload: the work was too slow, however long it took.
 	Overload
-	// Ignore: shows nothing about the load, such as work that was canceled.
+	// Ignore: the work shows nothing about the load, for example because it was canceled.
 	Ignore
 )
 
@@ -65,7 +66,8 @@ func (w *Work) Report(outcome Outcome) {
 // ReportError sets how the work went, from its error, as Limited does with the error of its function.
 func (w *Work) ReportError(err error) { w.Report(outcomeOf(err)) }
 
-// ReportDuration sets how long the work took, if not the time from take to release.
+// ReportDuration sets how long the work took. If it is not called, this is the time from take to
+// release.
 func (w *Work) ReportDuration(duration time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -123,20 +125,20 @@ func outcomeOf(err error) Outcome {
 	return Ignore
 }
 
-// Marks are parts of the CPU and memory, from 0 to 1; 0: is not checked.
+// Marks are parts of the CPU and memory, from 0 to 1. A part of 0 is not checked.
 type Marks struct {
 	CPU, Memory float64
-	Cgroup      string // another folder than that of this process
+	Cgroup      string // its folder; "": that of this process
 }
 
 const (
 	cpuPeriod = time.Second // over which the CPU is measured
-	ticks     = 100         // of a second, in /proc
+	ticks     = 100         // per second, in /proc
 )
 
 // Above returns a function for Options.Overloaded: whether this process's cgroup (v2) uses more than a mark
 // of its CPU or memory. If the cgroup has no limit, the part of the machine counts. Without cgroups, only
-// this process counts. CPU is measured over at least a second.
+// the use of this process counts. CPU is measured over at least a second.
 func Above(marks Marks) func() bool {
 	load := cgroup{folder: marks.Cgroup}
 	if load.folder == "" {

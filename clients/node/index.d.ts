@@ -2,7 +2,7 @@
 import type {IncomingMessage, ServerResponse} from 'http';
 import type {Metadata, ServerInterceptor} from '@grpc/grpc-js';
 
-/** What rules match on and count by. Undefined ones are left out. */
+/** What rules match on and count by. Attributes that are undefined are left out. */
 export type Attributes = Record<string, string | undefined>;
 
 export interface ClientOptions {
@@ -40,9 +40,9 @@ export interface Timestamp {
 export interface CheckOptions {
   /** Units to take; 1 unless set. */
   cost?: number;
-  /** What limits may count besides the cost: {tokens: 500}. */
+  /** Amounts that limits may count besides the cost: {tokens: 500}. */
   amounts?: Record<string, number>;
-  /** 'consume' unless set. The API describes them. */
+  /** 'consume' unless set. The API describes the modes. */
   mode?: 'consume' | 'peek' | 'charge' | 'refund';
   /** The longest wait in milliseconds that this check accepts. */
   maxWait?: number;
@@ -58,8 +58,9 @@ export interface CheckOptions {
 
 /** The work for which slots are held. */
 declare class Work {
-  /** Sets how the work went; its error is then ignored: 'ok', 'overload', or 'ignore' if it shows nothing
-   * about the load. duration: the milliseconds it took, if not the time from take to release. */
+  /** Sets how the work went: 'ok', 'overload', or 'ignore' if the work shows nothing about the
+   * load. Its error is then ignored. duration: how many milliseconds the work took; unless set, the
+   * time from take to release. */
   report(outcome?: 'ok' | 'overload' | 'ignore', options?: {duration?: number}): void;
 }
 
@@ -103,7 +104,7 @@ export class Reservation extends Work {
    * as a request. Rejects with Limited if that is denied. */
   extend(amounts: Record<string, number>): Promise<void>;
   /** Ends the reservation with what was used. The client repeats the settlement in the background until it
-   * is stored. error: of work that failed. Settling again does nothing. */
+   * is stored. error: the error of the work, if it failed. Settling again does nothing. */
   settle(amounts?: Record<string, number>, error?: unknown): void;
   /** For `using` and `await using`: settles. */
   [Symbol.dispose](): void;
@@ -115,11 +116,12 @@ export class Client {
   constructor(address?: string, options?: ClientOptions);
   /** Rejects only if the request is invalid. */
   check(domain: string, attributes: Attributes, options?: CheckOptions): Promise<Decision>;
-  /** Runs `work` if the request is allowed, else rejects with Limited. Holds a slot meanwhile. */
+  /** If the request is allowed, runs `work`, and holds a slot meanwhile. Otherwise rejects with
+   * Limited. */
   limited<T>(domain: string, attributes: Attributes, work: (decision: Decision) => T | Promise<T>,
     options?: CheckOptions): Promise<T>;
-  /** Takes units of all limits under a lease, and runs `work` if the request is allowed, else rejects with
-   * Limited. At its end, settles with what `reservation.use` said. */
+  /** If the request is allowed, takes units of all limits under a lease, and runs `work`. Otherwise
+   * rejects with Limited. When `work` ends, settles with what `reservation.use` reported. */
   reserve<T>(domain: string, attributes: Attributes,
     work: (reservation: Reservation) => T | Promise<T>, options?: CheckOptions): Promise<T>;
   /** The same without `work`: the caller settles the reservation, in `finally`. */
@@ -127,17 +129,18 @@ export class Client {
   /** Renews the decision's lease, if it has one, until the returned function is called, which releases it. If
    * the work failed, pass its error to that function. */
   hold(decision: Decision): (error?: unknown) => void;
-  /** Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
-   * settlements are lost in all. */
+  /** Waits until settlements are stored and releases are answered, for at most `drain`. Returns how
+   * many settlements are lost in all. */
   close(): Promise<number>;
 }
 
 /** For the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its CPU or
  * memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine counts. Without
- * cgroups, only this process counts. `cgroup`: another folder. */
+ * cgroups, only the use of this process counts. `cgroup`: the folder of another cgroup. */
 export function above(marks: {cpu?: number; memory?: number; cgroup?: string}): () => boolean;
 
-/** For Express, and other frameworks with functions of this form. `request.sluice` is the decision. */
+/** For Express, and for other frameworks with functions of this form. `request.sluice` is the
+ * decision. */
 export function limitRequests<Q extends IncomingMessage = any>(
   client: Client, domain: string, attributes?: (request: Q) => Attributes, options?: CheckOptions,
 ): (request: Q, response: ServerResponse, next: (error?: unknown) => void) => Promise<void>;

@@ -12,8 +12,10 @@
   example.py export ADDRESS                   holds a slot until standard input ends
   example.py reserve ADDRESS USER             works three times for estimated tokens, and settles those used
   example.py reserve_async ADDRESS USER       the same, by `async with`
-  example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
-  example.py outcomes ADDRESS                 works eight times, and says how it went
+  example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX
+                                              takes tokens, and settles them after a line of
+                                              standard input; DRAIN and SETTLE_FOR are in ms
+  example.py outcomes ADDRESS                 works eight times, and reports how the work went
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
 

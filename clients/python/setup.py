@@ -1,4 +1,5 @@
-"""In a checkout, generates the API's messages with protoc before the package is built. Archives have them."""
+"""In a checkout, generates the API's messages with protoc before the package is built. Archives
+already have these messages."""
 
 import pathlib
 import shutil

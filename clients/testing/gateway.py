@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Runs the gateway of docker/llm between customers, Sluice, Redis and a fake model, and compares what the
-counters hold with what the model bills.
+"""Runs the gateway of docker/llm between customers, Sluice, Redis and a fake model, and compares
+the counters with the model's bills.
 
 Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: of the gateway, with its
 packages; TEST: such as GatewayTest.test_the_files_of_the_example_load
 
-STREAMS: the number of concurrent streams of the last test, 100 unless set. In it, a third of the streams is
-aborted at a random place, both servers are killed and started again, every message to Sluice is sent
-twice, and Redis stands still for 5 s.
+STREAMS: the number of concurrent streams of the last test, 100 unless set. In this test, a third of
+the streams is aborted at a random place, both servers are killed and started again, every message
+to Sluice is sent twice, and Redis is stopped for 5 s.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ models:
   large: {input: 3, output: 15, max_tokens: 4096}
 part: 20
 """
-# Budgets as those of docker/llm, for a day. A poor customer's money ends in the middle.
+# The budgets of docker/llm, but for a day. A poor customer's money is used up during the last test.
 RULES = f"""
 domain: llm
 rules:
@@ -110,7 +110,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(self.gateway.kill)
 
     async def ask(self, customer, said, **fields):
-        """Sends a request; the answer's body is still to be read."""
+        """Sends a request. The caller reads the body of the answer."""
         body = json.dumps({"model": "large", "stream": True, "max_tokens": 1000, "user": customer,
                            "messages": [{"role": "user", "content": said}], **fields})
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -125,7 +125,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         return Answer(status, headers, reader, writer)
 
     def used(self, customer):
-        """What the counters hold, by rule; for a counter beyond its limit, that limit."""
+        """The units in the counters, by rule; for a counter beyond its limit, the limit."""
         end = time.monotonic() + SOON
         while (answer := self.peek(customer)).get("source") != "SOURCE_STORE":
             assert time.monotonic() < end, f"the store does not answer: {answer}"
@@ -167,13 +167,13 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(bill["output"], 53)
         self.assert_equal_to(bill, "customer-0")
 
-    async def test_an_answer_at_once_is_settled_as_well(self):
+    async def test_an_answer_without_a_stream_is_settled_as_well(self):
         answer = await self.ask("customer-0", "50 tokens", stream=False)
         self.assertIn("usage", json.loads(await answer.body()))
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
-    async def test_a_maximum_of_null_is_that_of_the_prices(self):
+    async def test_if_the_maximum_is_null_that_of_the_prices_applies(self):
         answer = await self.ask("customer-0", "50 tokens", stream=None, max_tokens=None, n=None)
         content = json.loads(await answer.body())["choices"][0]["message"]["content"]
         self.assertEqual(len(content.split()), 50)
@@ -237,7 +237,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         bill = await self.bill_of("customer-1")
         self.assertEqual(self.used("customer-1")["dollars"], bill["input"] * 3000 + bill["output"] * 150_000)
 
-    async def test_what_cannot_be_passed_on_is_refused(self):
+    async def test_a_request_that_cannot_be_passed_on_is_refused(self):
         for fields, status, code in (({"model": "huge"}, 400, "invalid_request_error"),
                                      ({"max_tokens": -1}, 400, "invalid_request_error"),
                                      # Some models stream for "yes", and bill it.
@@ -320,7 +320,8 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
             for bill, mine in bills:
                 if bill["complete"] and mine["outcome"] == "completed":
                     self.assertEqual(bill["output"], mine["output_tokens"])
-            if counted["streams"] > self.twice.unanswered[customer, "requests"]:  # they end with the ttl
+            # The slots of checks without an answer end with the ttl.
+            if counted["streams"] > self.twice.unanswered[customer, "requests"]:
                 wrong.append(f"{customer}: {counted['streams']} slots are not free")
         self.assertEqual(wrong, [])
         self.assertGreater(sum(it["outcome"] == "aborted" for it in passed.values()), STREAMS // 5)

@@ -1,4 +1,5 @@
-"""The programs beside the tests of the gateway, and answers over HTTP. For one event loop."""
+"""The programs that the tests of the gateway start, and answers over HTTP. All are used in one
+event loop."""
 
 import asyncio
 import contextlib
@@ -18,13 +19,15 @@ def free_port():
 
 
 def without_batch_errors(loop, context):
-    """gRPC's server fails to answer callers that have canceled, and logs that at length."""
+    """Ignores ExecuteBatchError: gRPC's server fails to answer callers that have canceled, and logs
+    that at length."""
     if type(context.get("exception")).__name__ != "ExecuteBatchError":
         loop.default_exception_handler(context)
 
 
 class Program:
-    """A process that prints a line with `ready` to stderr. The lines of its stdout are `lines`."""
+    """A process that prints a line with `ready` to stderr. `lines` has the JSON lines of its
+    stdout."""
 
     def __init__(self, command, **environment):
         self._command, self._environment = command, {**os.environ, **environment}

@@ -148,7 +148,7 @@ def pay(shop, port, by):
         time.sleep(0.05)
     answers = [by(port, user) for user in ("ann", "ann", "bob")]
     if [status for status, _ in answers] != [200, 429, 200] or not int(answers[1][1]) > 80_000:
-        raise SystemExit(f"readme.py: not 200, 429 with Retry-After, 200, but {answers}")
+        raise SystemExit(f"readme.py: expected 200, 429 with Retry-After, 200; got {answers}")
 
 
 if __name__ == "__main__":

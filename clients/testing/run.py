@@ -13,17 +13,18 @@ modes, ask, export, reserve, settle, outcomes and serve. Tests these promises fo
   a client that accepts a wait starts after the wait
   if a server is silent or killed, calls are allowed (open) or denied (closed), and the next server
     decides
-  if a connection breaks, a check is not sent twice, but a release is
+  if a connection breaks, a check is not sent twice, but a release is sent again
   a lease is kept while the work lasts, released if the work fails or its request is canceled, and
     free after a crash
-  a reservation is settled with what was used, also if the work fails; its lease is renewed; a part beyond
-    what is left is denied
-  a settlement survives the end of the server, and the next one stores it; it is repeated only for the set
-    time, and only the set number wait
-  a limit that follows the load learns how the work went: from its error, from what it reports, and from the
-    process's own load
-  HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
-  interceptor; 503 and UNAVAILABLE if no server answers
+  a reservation is settled with what was used, even if the work fails; its lease is renewed; a part
+    beyond what is left is denied
+  a settlement survives the end of the server, and the next server stores it; it is repeated only
+    for the set time, and only the set number of settlements wait
+  a limit that follows the load learns how the work went: from the work's error, from reports, and
+    from the process's own load
+  over HTTP, a denial is 429 with Retry-After, and answers to limited requests have RateLimit; over
+    gRPC, an interceptor answers RESOURCE_EXHAUSTED; if no server answers, the answers are 503 and
+    UNAVAILABLE
 """
 
 import contextlib
@@ -79,7 +80,7 @@ class Sluiced:
 
     @contextlib.contextmanager
     def silenced(self):
-        """The server answers nothing meanwhile, and all pending calls at the end."""
+        """Meanwhile, the server answers nothing. At the end, it answers all pending calls."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # until all its threads have stopped
         try:
@@ -158,7 +159,8 @@ class Line:
         self.break_off(both=lost)
 
     def break_off(self, both=True):
-        """Ends the clients' connections. With `both`, also the server's, which else still gets the bytes sent."""
+        """Ends the clients' connections. With `both`, also ends the server's; otherwise the server
+        still gets the bytes that were sent."""
         for client, server in self._pairs:
             for end in (client, server) if both else (client,):
                 with contextlib.suppress(OSError):
@@ -353,13 +355,13 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(settling.say("settle"), "settled")
         return settling.line()
 
-    def test_a_shutdown_waits_for_settlements_only_as_long_as_it_may(self):
+    def test_a_shutdown_waits_for_settlements_only_for_the_set_time(self):
         self.assertEqual(self.settle_without_a_server("1", "600000", "10"), "2 lost")
 
-    def test_a_settlement_is_repeated_only_as_long_as_it_may(self):
+    def test_a_settlement_is_repeated_only_for_the_set_time(self):
         self.assertEqual(self.settle_without_a_server("600000", "1", "10"), "2 lost")
 
-    def test_only_so_many_settlements_wait(self):
+    def test_only_the_set_number_of_settlements_wait(self):
         settling = self.example("settle", "ann", "60000", "600000", "1")
         self.assertEqual(settling.line(), "held")
         with self.sluiced.silenced():
@@ -373,7 +375,7 @@ class ClientTest(unittest.TestCase):
         return dict(word.split("=") for word in line.split())
 
     def serve_http(self):
-        """The port and an address of one's own for each way to limit HTTP."""
+        """For each way to limit HTTP: its port, and a source address that no other way uses."""
         ports = self.serve()
         if not any(name.startswith("http") for name in ports):
             self.skipTest("this client has no HTTP middleware")
@@ -404,7 +406,7 @@ class ClientTest(unittest.TestCase):
             self.assertIn(status, (400, 429, 500))
             self.assertEqual(get(port, "/free", me)[0], 200)
 
-    def test_without_a_server_http_and_grpc_say_so(self):
+    def test_without_a_server_http_answers_503_and_grpc_unavailable(self):
         ports = self.serve()
         self.sluiced.kill()
         for name, port in ports.items():

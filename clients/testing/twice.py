@@ -1,8 +1,9 @@
 """A proxy between callers and Sluice that sends every message twice.
 
-Of a check, the caller gets the first answer. If the second one took units as well, they are given back as
-the server does with an answer that it cannot deliver: the lease is settled with nothing. Checks that
-ended without an answer may have been counted: `unanswered` has their sum for each customer.
+For a check, the caller gets the first answer. If the second check took units as well, the proxy
+gives them back: like a server that cannot deliver an answer, it settles the lease with nothing.
+Checks that ended without an answer may have been counted: `unanswered` has their amounts, summed
+for each customer.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ SERVICE = "/sluice.v1.RateLimiter/"
 
 
 class Twice:
-    """An async context manager. `address` is the proxy's, once it is entered."""
+    """An async context manager. After it is entered, `address` is the proxy's address."""
 
     def __init__(self, pb, servers):
         self._pb = pb
@@ -40,7 +41,7 @@ class Twice:
         await self._channel.close()
 
     async def settled(self):
-        """Waits until what was taken twice is given back."""
+        """Waits until all units that were taken twice are given back."""
         while self._background:
             await asyncio.gather(*self._background)
 

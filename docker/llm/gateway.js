@@ -44,12 +44,12 @@ function refuse(response, status, code, message, headers = {}) {
   response.end(`${JSON.stringify({error: {message, type: code, code, param: null}})}\n`);
 }
 
-// The rule that denied.
+// The name of the rule that denied.
 const ruleOf = ({response}) =>
   response.limits.find((limit) => !limit.admitted && !limit.shadow)?.rule ?? 'unknown';
 
-// x-ratelimit-limit-requests, x-ratelimit-remaining-tokens, …: by the names of the rules. The rule
-// `dollars` counts nano-dollars.
+// The headers x-ratelimit-limit-requests, x-ratelimit-remaining-tokens, …, which end with the names of
+// the rules. The rule `dollars` counts nano-dollars.
 function limitHeaders(decision) {
   const headers = {};
   for (const limit of decision.response.limits) {
@@ -75,7 +75,7 @@ async function readBody(request) {
   return JSON.parse(Buffer.concat(parts).toString());
 }
 
-// undefined: the answer does not contain it, so what was taken stays charged.
+// The usage that the answer reports. If undefined, it reports none, so what was taken stays charged.
 function usageOf(answer) {
   try {
     return JSON.parse(answer).usage;
@@ -84,8 +84,8 @@ function usageOf(answer) {
   }
 }
 
-// Passes a stream through, as fast as the customer reads. When the tokens that were taken are used, takes
-// the next part.
+// Passes a stream through, as fast as the customer reads. When the tokens that were taken are used up,
+// takes units for the next part.
 async function passEvents(job, upstream, response, reservation, signal) {
   for await (const event of eventsOf(upstream.body)) {
     const hidden = job.count(event);
@@ -94,7 +94,8 @@ async function passEvents(job, upstream, response, reservation, signal) {
   }
 }
 
-// Answers with the failure, or ends the stream with an event that reports it. Returns how it ended.
+// Answers with the failure, or ends the stream with an event that reports it. Returns how the request
+// ended.
 function fail(job, response, error) {
   const decision = error instanceof Limited ? error.decision : undefined;
   const [code, message] = !decision ? ['upstream_error', 'the model does not answer']
@@ -111,7 +112,7 @@ function fail(job, response, error) {
   return decision ? 'stopped' : `failed: ${error.message}`;
 }
 
-// Passes the request on. Returns how it ended.
+// Passes the request to the upstream. Returns how the request ended.
 async function pass(job, id, response, reservation) {
   const gone = new AbortController();
   response.once('close', () => gone.abort());

@@ -1,4 +1,4 @@
-// One request to a model: what it is estimated to use, and what it has used until now.
+// One request to a model: the amounts to take for it, and those that it has used until now.
 'use strict';
 
 const MAX_EVENT = 1024 * 1024;  // characters

@@ -1,7 +1,7 @@
-// A fake of an OpenAI-compatible endpoint, for tests. When a request ends, it prints what it would bill, as
-// a line of JSON.
+// A fake of an OpenAI-compatible endpoint, for tests. When a request ends, prints its bill as a line of
+// JSON.
 //
-// The last message says what to answer: "300 tokens" (a word each), "300 tokens, 200 ms each",
+// The last message of a request selects the answer: "300 tokens" (a word each), "300 tokens, 200 ms each",
 // "300 tokens, break" (the connection breaks in the middle), "300 tokens, as text" (an answer that is not
 // JSON), "status 500".
 'use strict';

@@ -1,56 +1,58 @@
 -- The driver: decides a pack of checks atomically in one script call.
 --
--- KEYS      the counters, without duplicates, then the records of leases (record.lua); or none, and
---           ARGV starts with the counters, which may then be in any slot that a node of a Cluster
---           owns. A call with records declares its keys
+-- KEYS      the counters, without duplicates, then the records of leases (record.lua). Or KEYS is
+--           empty, and ARGV starts with the counters, which may then be in any slots that this node
+--           of a Cluster owns. A call with records declares its keys
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, then little-endian
---           doubles: ttl (µs); for mode 6, if a limit is to learn from it: when slots were taken
---           (µs), and for how long they were held as the caller says (µs; -1: it does not say)
+--           doubles: ttl (µs); in mode 6, if a limit is to learn from the hold: when slots were
+--           taken (µs), and how long they were held, as the caller reports (µs; -1: not reported)
 -- last ARGV little-endian doubles:
 --             version (10), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
 --             per request:  shared by equal demands: mode (see below), longest wait
---                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
---                           refund the time of the charge (µs since the epoch); -1: none,
+--                           (µs; -2 - µs: only a leaky_bucket may delay, for so long) or, for a
+--                           refund, the time of the charge (µs since the epoch); -1: none,
 --                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but
 --                           servers' grants are concerned; number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
---                           per counter its units; in mode 7 then per counter the 3 numbers of the
+--                           per counter its units; in mode 7, then per counter the 3 numbers of the
 --                           script's reply to the check to undo, as if that check had been alone;
---                           under a lease of units then per counter the number of its record.
---                           Mode 6 of such a lease: units that were used, or -1: as taken.
---                           If grants are concerned then per counter the grant that is returned
+--                           under a lease of units, then per counter the number of its record (in
+--                           mode 6 of such a lease, the units are those used; -1: as taken).
+--                           If grants are concerned, then per counter the grant that is returned
 --                           (generation, units granted, units unused; or three 0) and the one that
 --                           is wanted (units, longest life in µs; or two 0)
 --             per limit:    algorithm, number of its parameters, the parameters
---             and zeros, so that at least five numbers follow those two of the last limit
+--             zeros, so that at least five numbers follow the number of the last limit's parameters
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
 --             version (10), time of the decisions, then
---             per check:  for each of its groups its grants, then per counter of the group 3
---                         numbers, its snapshot from before the check (see the algorithm's C++
---                         header); in modes 3 to 8, except coalesced charges, instead whether it
---                         was admitted (0, 1), units dropped (mode 6 of slots: by how much the
---                         limit in force has risen), and its snapshot from after the check;
---                         in these modes under a lease of units see decide_record in record.lua;
---                         if grants are concerned then per counter the grant (units, its
---                         generation, its life) and the units out (grants.lua);
---                         or only the negative index of its error message
+--             per check:  for each of its groups how many checks it grants, then per counter of the
+--                         group its snapshot from before the check: 3 numbers (see the algorithm's
+--                         C++ header). In modes 3 to 8, except coalesced charges, a counter has
+--                         instead: whether it admits (0, 1), units dropped (mode 6 of slots: by how
+--                         much the limit in force has risen), its snapshot from after the check.
+--                         For these modes under a lease of units, see decide_record in record.lua.
+--                         If grants are concerned, then per counter the grant (units, its
+--                         generation, its life) and the units out (grants.lua).
+--                         If the check failed: only the negative index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
 --           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
 --           or decide.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory, and counters
---           are written at the end, except where an algorithm writes at once. The script's first
---           write either fails, with nothing written, or all succeed. If a counter in ARGV is not
---           on this node, that is found before the first write; only the checks that use it fail.
+--           are written at the end, except where an algorithm writes at once. If the script's first
+--           write fails, nothing is written; if it succeeds, all others succeed. If a counter in
+--           ARGV is not on this node, this is found before the first write, and only the checks
+--           that use the counter fail.
 --
--- An entry is n equal checks: the first g of them are granted, as if they were n consecutive calls.
--- Group 0 holds the enforced limits, all of which must grant. Each further group is a shadow rule,
--- charged for the checks that both it and group 0 grant. Without group 0, all are granted. In modes
--- 3 to 8 groups do not change the result, and n is 1. Charges of one counter whose algorithm has
--- `charge` are the exception: all n are charged, and g of them are within the limit.
+-- A check in ARGV stands for n equal ones. The first g of them are granted, as if they were n
+-- consecutive calls. Group 0 holds the enforced limits, all of which must grant. Each further group
+-- is a shadow rule, charged for the checks that both it and group 0 grant. If there is no group 0,
+-- it counts as granting all. In modes 3 to 8, groups do not change the result, and n is 1. Charges
+-- of one counter whose algorithm has `charge` are the exception: all n are charged, and g of them
+-- are within the limit.
 --
 -- Performance: Redis runs the whole file for every pack, so each definition here costs time per
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
@@ -88,7 +90,7 @@ end
 
 at = 9
 local requests = {}
-local reads_records = false -- a take only writes them
+local reads_records = false -- mode CONSUME only writes them
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
@@ -116,9 +118,9 @@ for i = 1, numbers[5] do
   requests[i] = request
 end
 
--- By index into KEYS: the strings in Redis and their expiry; for the counters changed by this call,
--- their states and the limit that changed them last; for the keys that must live longer, for how
--- long (µs).
+-- By index into `keys`: the strings in Redis and their expiry; for the counters changed by this
+-- call, their states and the limit that changed them last; for the keys that must live longer, the
+-- time for which they must live (µs).
 local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c, lifetimes = {}, {}, {}, {}, {}
 local second = floor(now / 1000000)
@@ -139,11 +141,11 @@ local function prolong(k, limit, a, b, c)
   end
 end
 
--- Fast path: most checks use enforced limits only, with counters stored as numbers. This repeats
--- what decide does for them, without the work for other checks, which saves a fourth of Redis'
--- time. Unexpected contents of a counter are left to decide.
+-- Fast path: most checks use enforced limits only, with counters stored as numbers. The loop below
+-- decides them as `decide` would, but without the work for other checks, which saves a fourth of
+-- Redis' time. If a counter has unexpected contents, the loop leaves the check to `decide`.
 local are_new -- whether keys without a string do not exist; nil: not known yet
-local elsewhere -- by index, why a counter cannot be read on this node; nil: all can
+local elsewhere -- by index, why a counter cannot be read on this node; nil: all can be read
 local decide, decide_change, run, enter, decide_record
 local leases = declared and 0 or key_count -- index into ARGV just before the next lease
 if declared then

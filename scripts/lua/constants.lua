@@ -1,5 +1,5 @@
--- Constants shared by all parts of the composed script; they come first. For the algorithms, the
--- twin of src/core/algorithm/algorithm.h.
+-- Constants shared by all parts of the composed script, which starts with them. Those of the
+-- algorithms are the twins of constants in src/core/algorithm/algorithm.h.
 
 local VERSION = 10 -- of the format of a call; see check.lua
 
@@ -12,13 +12,13 @@ local call, try = redis.call, redis.pcall
 -- an earlier granted check.
 local CONSUME, PEEK, CHARGE, REFUND, RENEW, SETTLE, UNDO, INSPECT = 1, 2, 3, 4, 5, 6, 7, 8
 
--- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
--- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;
--- `fields` is their number, unless it varies. Format 1, which is read but not written,
--- has no expiry. An algorithm with another representation has its own read
--- function, and either a write at the end of the call or immediate writes.
+-- Most algorithms keep a counter as a string: FORMAT (1 byte), the expiry of its key (seconds since
+-- the epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian
+-- doubles. `fields` is the number of fields, unless it varies. Format 1, which is read but not
+-- written, has no expiry. An algorithm with another representation has its own `read` function, and
+-- either a `write` function for the end of the call or writes immediately.
 --
--- In Lua a state is `fields` numbers, two or three (a, b, c below), or one table.
+-- In Lua, a state is `fields` numbers, two or three (a, b, c in the other files), or one table.
 local FORMAT = 2
 local HEADER = 4 -- bytes
 local EXPIRY_MODULUS = 16777216

@@ -2,12 +2,12 @@
 -- functions only when another check occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
---           changed_by, state_a, state_b, state_c, prolong, out. The functions that record.lua and
---           grants.lua use are added to it
--- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
---           decide_change for all others. Both take the request, n, the index of its first key in
---           `numbers`, and `out`'s length; they append to it and return its new length, or raise
---           the reason of a failure.
+--           changed_by, state_a, state_b, state_c, prolong, out. deciders adds the functions that
+--           record.lua and grants.lua use
+-- returns   two functions: decide for modes 1 and 2 and for charges that may be coalesced, and
+--           decide_change for all other checks. Both take the request, n, the index of the check's
+--           first key in `numbers`, and the length of `out`. They append to `out` and return its
+--           new length. If the check fails, they raise the reason.
 -- cost      one EXISTS per new counter; more where an algorithm's file says so
 -- atomic    runs inside the driver's script
 --
@@ -19,10 +19,10 @@
 --                   KEEP_ALWAYS or KEEP_UNLESS_PEEK if it must be written, otherwise nil
 -- grants, take      how many of n checks are admitted; the state after that many
 -- chargeable        how many units CHARGE may take. `charge`, if there is one, takes coalesced charges
--- refund, undo      the new state, or nil; undo returns before it how many units stay charged. Its
+-- refund, undo      the new state, or nil. Before it, undo returns how many units stay charged; its
 --                   x, y, z are the snapshot from before the check
--- lifetime          for how long the state matters, in µs; `lifetime_varies` if that depends on the
---                   rate, which other limits of the counter may have differently
+-- lifetime          for how long the state matters, in µs. `lifetime_varies` if that depends on the
+--                   rate: another limit of the counter may have a different one
 -- optional          `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
 --                   `holds`, `renew`, `release`, `at_once`: the state holds leases, and is written
 --                   check by check
@@ -68,7 +68,7 @@ local function deciders(run)
     return state
   end
 
-  -- The state, limited to what the units that are out leave.
+  -- The state, with at most the level that the units out leave.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)
@@ -140,7 +140,7 @@ local function deciders(run)
     end
   end
 
-  -- Grants units of the counters whose group admits the check, if all enforced limits do.
+  -- Grants units of the counters whose group admits the check, if all enforced limits admit it.
   local function grant(request, first_key, allowed, length)
     for i = 1, request.count do
       local k, at = numbers[first_key + i - 1], first_key + 2 * request.count + 5 * (i - 1) + 3

@@ -3,9 +3,10 @@
 -- in any interval than the limit allows. docs/prefetch.md proves it.
 --
 -- While units are out, the counter's string has four more doubles: the units of the older and of the
--- newer generation, and when these end (µs). They count even if the limit of a check has no
--- `prefetch`. Their algorithms have three functions: level (units that may be granted, time of the
--- state, latest end of a grant), cap (the state with at most that level), last (its time).
+-- newer generation, and when these end (µs). These units count even if the limit of a check has no
+-- `prefetch`. An algorithm whose units can be granted has three functions: level (units that may be
+-- granted, time of the state, latest end of a grant), cap (the state, with at most the level that
+-- the units out leave), last (the time of the state).
 --
 -- cost      nothing unless units are out, or a check asks for them or returns some
 -- atomic    runs inside the driver's script; reads and writes nothing itself
@@ -103,7 +104,7 @@ local function granters(run)
   end
 
   -- Grants what a check wants: from position `at` on, the units and their longest life. Appends to
-  -- `out` what it got (units, when the generation ends, life) and what is out.
+  -- `out` the grant (units, end of its generation, life) and the units that are out.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

@@ -1,6 +1,6 @@
--- The short way: decides a call that carries one plain check, as check.lua would, in half of
--- its time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, it leaves
--- the call to the long way, which starts from the beginning: nothing has been written by then.
+-- The short way: decides a call that carries one plain check, as check.lua would, but in half the
+-- time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, it has written
+-- nothing, and leaves the call to check.lua, which starts from the beginning.
 --
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
 --           for a sorted set one ZCARD and what its algorithm's file says
@@ -8,8 +8,8 @@
 --           the key holds a value of another type.
 --
 -- Performance: a lone call finds nothing in the processor's caches, so every definition, table and
--- call counts. Blocks of --@ are repeated for each algorithm, with its functions inlined; see
--- cmake/lua_script.py.
+-- call counts. The blocks between lines with --@ are repeated for each algorithm, with its
+-- functions inlined; see cmake/lua_script.py.
 repeat
   local version, time, lone, _, _, _, _, _, mode, wait, leased, _, _, _, _, n, _, cost,
     id, _, p1, p2, p3, p4, p5 = unpack_numbers('<ddddddddddddddddddddddddd', ARGV[#ARGV])
@@ -36,7 +36,8 @@ repeat
   -- For a check with several limits: the position of the next limit in ARGV, and what to write and
   -- to reply.
   local place, values, texts, reply
-  local is_unsure = false -- whether a denial would change what earlier limits reply or need
+  -- If a later limit denies: whether earlier limits' snapshots or lifetimes would be different.
+  local is_unsure = false
   if lone > 1 then
     place, values, texts, reply = 8 * (14 + 4 * lone) + 1, {}, {}, {}
     n = 1
@@ -58,7 +59,7 @@ repeat
     if id == kind.id then
       local size = lone == 1 and try('ZCARD', key)
       if type(size) ~= 'number' then
-        break -- of several limits, not a set, or on another node
+        break -- several limits, not a set, or on another node
       end
       local request_lease, request_ttl
       if leased == 1 then
@@ -70,7 +71,7 @@ repeat
       if size > 0 then
         state = kind.read(key)
         if not state then
-          break -- of an unknown format
+          break -- an unknown format
         end
         must_keep, state = kind.advance(limit, now, state)
         state.size = size
@@ -150,13 +151,13 @@ repeat
     end
     --@ end
     if not lifetime then
-      break -- of an unknown algorithm
+      break -- an unknown algorithm
     end
 
     if takes and granted > 0 then
       seconds = ceil(max(0, lifetime) / 1000000) + 1
       local left = expiry and (expiry - second) % EXPIRY_MODULUS
-      -- An expiry in the past looks as if it were far ahead.
+      -- Because of the modulus, an expiry in the past looks as if it were far in the future.
       lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
         and (not state or HEADER + 8 * #state == #value)
       if not lasts then

@@ -44,8 +44,8 @@ local function read_strings(names, count)
   return strings
 end
 
--- Like read_strings, for the first `count` names, in any slots. Also returns whether all names
--- without a string are new, and, by index, why a name cannot be read here (nil if all can).
+-- Like read_strings, but the names may be in different slots. Also returns whether all names
+-- without a string are new, and, by index, why a name cannot be read here (nil if all can be read).
 local function read_one_by_one(names, count)
   local strings, others_are_new, elsewhere = {}, true, nil
   for i = 1, count do

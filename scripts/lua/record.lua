@@ -1,12 +1,13 @@
 -- Records of leases of units: what a lease has taken from the counters of one hash tag, so that it
--- can be settled with what was used. The twin of src/store/memory/lease_records.h and
--- lease_change.h.
+-- can be settled with what was used. The twin of src/store/memory/lease_records.h and of
+-- DecideChange in memory_store.cc there.
 --
 -- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
 --   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of
 --             the check with that tag: units taken, or -1 if its shadow rule has denied, and its
---             snapshot from before (3 numbers). It can be settled until SETTLES_FOR after that end.
---   settled   2 (1 byte), 0 (3 bytes), until when that is known (µs)
+--             snapshot from before the check (3 numbers). The lease can be settled until its end
+--             plus SETTLES_FOR.
+--   settled   2 (1 byte), 0 (3 bytes), until when the record shows that (µs)
 -- All numbers are little-endian doubles. Redis removes the key a little later; nothing depends on it.
 --
 -- cost      a share of the driver's MGET, one SET
@@ -17,14 +18,15 @@ local OPEN, SETTLED = 1, 2
 local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
 
 -- run       as for deciders, with the functions that deciders has added
--- returns   two functions: enter, after a check of mode 1, and decide_record, for all other modes.
---           Both take the request, the index of its first key in `numbers`, and `out`'s length.
+-- returns   two functions: enter, to call after a check of mode 1, and decide_record, for all other
+--           modes. Both take the request, the index of its first key in `numbers`, and a length of
+--           `out`.
 local function recorders(run)
   local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
   local key_count = numbers[7]
 
   -- For the check being decided, by counter: the units held, and the snapshots from before the
-  -- check. Tables are expensive, so all checks use the same.
+  -- check. Tables are expensive, so all checks use the same tables.
   local held, x, y, z = {}, {}, {}, {}
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
   local rest = {} -- by index into KEYS: where the next counter begins in an open record; 0: not open
@@ -58,7 +60,7 @@ local function recorders(run)
     end
   end
 
-  -- `at` is out's length before the reply to the check, which has been decided.
+  -- `at` is the length of `out` before the reply to the check. The check has been decided.
   local function enter(request, first_key, at)
     local count, groups = request.count, request.groups
     local granted, any = 0, false
@@ -87,8 +89,8 @@ local function recorders(run)
     end
   end
 
-  -- Reads the records of a check: what the lease holds of the counters. Returns what became of the
-  -- lease (0 open, 1 settled, 2 unknown) and when it ends.
+  -- Reads the records of a check into `held`, x, y and z. Returns the status of the lease (0 open,
+  -- 1 settled, 2 unknown) and when it ends.
   local function read_records(request, first_record)
     local status, ends = 2, 0
     for i = 1, request.count do
@@ -122,7 +124,8 @@ local function recorders(run)
     return status, ends
   end
 
-  -- Settles what the lease holds of a counter with what was used. Returns the same as `changed`.
+  -- Settles a counter of the lease: from then on, the units used are charged, not those held.
+  -- Returns the same as `changed`.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then
@@ -181,8 +184,8 @@ local function recorders(run)
     end
   end
 
-  -- Appends what became of the lease and when it ends; then what each group admits, and the result of
-  -- each counter, with what the lease held of it.
+  -- Appends the status of the lease and when it ends; then for each group whether it admits, and
+  -- for each of its counters the result and the units that the lease held.
   local function decide_record(request, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- before the first one

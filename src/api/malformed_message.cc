@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {

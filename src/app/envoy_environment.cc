@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace sluice {
 namespace {
 
@@ -43,7 +45,7 @@ constexpr Words kTrue{"true", "True", "TRUE", "t", "T", "1"};
 constexpr Words kFalse{"false", "False", "FALSE", "f", "F", "0"};
 
 bool Contains(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 // Percent-encodes a part of a URL.
@@ -74,8 +76,8 @@ std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
     const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
     if (parsed.ec != std::errc() || !(number >= 0)) return std::nullopt;
     text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
-    const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                   [&](const GoUnit& it) { return text.starts_with(it.name); });
+    const auto* const unit =
+        std::ranges::find_if(kUnits, [&](const GoUnit& it) { return text.starts_with(it.name); });
     if (unit == kUnits.end()) return std::nullopt;
     text.remove_prefix(unit->name.size());
     sum += number * unit->milliseconds;
@@ -225,11 +227,10 @@ class Reader {
     const std::string name = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES";
     const std::string text = Take(name);
     if (text.empty()) return;
-    std::uint32_t bytes = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    if (error != std::errc() || *end != '\0') return Mistake(name, text, "numbers of bytes");
+    const auto bytes = ParseNumber<std::uint32_t>(text);
+    if (!bytes) return Mistake(name, text, "numbers of bytes");
     Add("--envoy-xds-max-message",
-        fmt::format("{}MiB", std::max(1U, (bytes + (1U << 20) - 1) >> 20)));
+        fmt::format("{}MiB", std::max(1U, (*bytes + (1U << 20) - 1) >> 20)));
   }
 
   // Envoy's service has TLS only for gRPC.
@@ -326,9 +327,7 @@ class Reader {
   }
 
   void ReadLog() {
-    std::string level = Take("LOG_LEVEL");
-    std::transform(level.begin(), level.end(), level.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::string level = Lowercase(Take("LOG_LEVEL"));
     if (level == "warning") level = "warn";
     if (level == "fatal" || level == "panic") level = "error";
     if (!level.empty()) Add("--log-level", level);
@@ -337,8 +336,8 @@ class Reader {
 
   void WarnOfTheRest() {
     for (const auto& [name, value] : variables_) {
-      const bool meaningless = std::any_of(
-          kMeaningless.begin(), kMeaningless.end(), [&name = name](std::string_view it) {
+      const bool meaningless =
+          std::ranges::any_of(kMeaningless, [&name = name](std::string_view it) {
             return it.ends_with('_') ? name.starts_with(it) : name == it;
           });
       // Kubernetes sets it to such a URL for a service named "redis".

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "app/server.h"
 #include "app/service_manager.h"
 #include "app/version.h"
-#include "app/visible_arguments.h"
 #include "base/log.h"
 
 namespace sluice {
@@ -91,7 +91,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
-  static_cast<void>(SetLogLevel(settings.log_level));  // cannot fail: the settings are valid
+  SetLogLevel(settings.log_level);
   if (!talkative) say();
 }
 
@@ -111,9 +111,7 @@ int ServeUntilStopped(Server& server, const sigset_t& signals,
 ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& settings,
                  const std::vector<std::string>& warnings) {
   const LogFormat format = settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  if (const auto log = SetUpLog(settings.log_level, format); !log) {
-    return Fail(kMistaken, log.error());
-  }
+  SetUpLog(settings.log_level, format);
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = BlockSignals();
@@ -147,7 +145,7 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
 }
 
 bool Has(const std::vector<std::string>& arguments, std::string_view flag) {
-  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+  return std::ranges::find(arguments, flag) != arguments.end();
 }
 
 ExitStatus Main(std::vector<std::string> arguments) {
@@ -175,6 +173,48 @@ ExitStatus Main(std::vector<std::string> arguments) {
   return Serve(arguments, *settings, warnings);
 }
 
+constexpr std::string_view kRedis = "--redis";
+
+// The sentinels' login, which is an option.
+void HideSentinelLogin(char* url) {
+  char* const options = std::strchr(url, '?');
+  if (options == nullptr || std::strstr(options, "sentinel_") == nullptr) return;
+  options[1] = '*';
+  std::memset(options + 2, 0, std::strlen(options + 2));
+}
+
+// Up to the last @, so that a password with unescaped characters is hidden, too.
+void HideLogin(char* url) {
+  char* const at = std::strrchr(url, '@');
+  if (at == nullptr) return;
+  char* const scheme_end = std::strstr(url, "://");
+  char* const login = scheme_end != nullptr && scheme_end < at ? scheme_end + 3 : url;
+  if (login == at) return;
+  const std::size_t length = std::strlen(login);
+  const std::size_t kept = std::strlen(at);
+  *login = '*';
+  std::memmove(login + 1, at, kept);
+  std::memset(login + 1 + kept, 0, length - 1 - kept);
+}
+
+void HideLogins(char* url) {
+  HideSentinelLogin(url);
+  HideLogin(url);
+}
+
+// Every user on the machine can read the arguments of this process. Replaces user and password in
+// the URL after --redis by one `*`, in place, and its options if they contain a sentinel's login.
+void HideLogins(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == kRedis && i + 1 < count) {
+      HideLogins(arguments[++i]);
+    } else if (argument.starts_with("--redis=")) {
+      HideLogins(arguments[i] + kRedis.size() + 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice
 
@@ -185,6 +225,6 @@ int main(int argc, char** argv) {
   if (name.substr(name.rfind('/') + 1) == "ratelimit") {
     arguments.emplace_back(sluice::kEnvoyEnvironment);
   }
-  sluice::HideLogins(argc, argv);
+  sluice::HideLogins(argc, argv);  // after they are copied
   return sluice::Main(std::move(arguments));
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "config/rules_loader.h"
 #include "config/settings.h"
 #include "envoy/rules/rules_loader.h"

@@ -46,7 +46,9 @@ Result<void> RuleWatch::Renew() {
     std::error_code no_working_directory;
     const fs::path absolute = fs::absolute(directory_, no_working_directory);
     if (const auto directory = Follow(absolute, kMostLinks)) WatchRuleFiles(*directory);
-    DropAllBut(renewed_);
+    for (const auto& [watch, what] : watched_) {
+      if (!renewed_.contains(watch)) inotify_rm_watch(inotify_, watch);
+    }
     watched_ = std::move(renewed_);
   }
   if (error_ == 0) return {};
@@ -90,37 +92,22 @@ RuleWatch::Watched* RuleWatch::Watch(const fs::path& directory, std::uint32_t ev
   return nullptr;
 }
 
+// If a rule file is a link, its target is watched, too, because it may be edited in place.
 void RuleWatch::WatchRuleFiles(const Path& directory) {
   if (Watched* watched = Watch(directory, kFileChanges)) watched->rule_files = true;
-  FollowFileLinks(directory);
-  if (!choice_.recursive) return;
   std::error_code error;
   fs::directory_iterator entries(directory, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const bool hidden = entries->path().filename().native().starts_with('.');
+    const std::string name = entries->path().filename();
     std::error_code gone;
-    if (!hidden && entries->symlink_status(gone).type() == fs::file_type::directory) {
+    const fs::file_type type = entries->symlink_status(gone).type();
+    if (type == fs::file_type::symlink && choice_.is_rule_file(name)) {
+      const auto file = Follow(entries->path(), kMostLinks);
+      if (file && file->has_parent_path()) Watch(file->parent_path(), kFileChanges);
+    }
+    if (type == fs::file_type::directory && choice_.recursive && !name.starts_with('.')) {
       WatchRuleFiles(entries->path());
     }
-  }
-}
-
-// If a rule file is a link, its target is watched, too, because it may be edited in place.
-void RuleWatch::FollowFileLinks(const fs::path& directory) {
-  std::error_code error;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (!choice_.is_rule_file(entries->path().filename().native())) continue;
-    std::error_code gone;
-    if (!entries->is_symlink(gone)) continue;
-    const auto file = Follow(entries->path(), kMostLinks);
-    if (file && file->has_parent_path()) Watch(file->parent_path(), kFileChanges);
-  }
-}
-
-void RuleWatch::DropAllBut(const WatchedByDescriptor& kept) {
-  for (const auto& [watch, what] : watched_) {
-    if (!kept.contains(watch)) inotify_rm_watch(inotify_, watch);
   }
 }
 

@@ -46,20 +46,17 @@ class RuleWatch {
     bool rule_files = false;
     std::set<std::string, std::less<>> names;
   };
-  using WatchedByDescriptor = std::map<int, Watched>;
 
   std::optional<Path> Follow(const Path& path, int links_left);
   Watched* Watch(const Path& directory, std::uint32_t events);
   void WatchRuleFiles(const Path& directory);
-  void FollowFileLinks(const Path& directory);
-  void DropAllBut(const WatchedByDescriptor& kept);
 
   const Path directory_;
   const FileChoice choice_;
   int inotify_ = -1;
-  int error_ = 0;  // of the last call that failed
-  WatchedByDescriptor watched_;
-  WatchedByDescriptor renewed_;  // becomes watched_
+  int error_ = 0;                   // of the last call that failed
+  std::map<int, Watched> watched_;  // by watch descriptor
+  std::map<int, Watched> renewed_;  // becomes watched_
 };
 
 }  // namespace sluice

@@ -39,19 +39,6 @@ constexpr std::chrono::seconds kCredentialsReload(5);
 // still gets this much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
-envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
-  return {.shadow_mode = settings.shadow_mode,
-          .quota_mode = settings.quota_mode,
-          .count_denied = settings.count_denied,
-          .near_limit_ratio = settings.near_limit_ratio,
-          .metric_names = settings.metric_names,
-          .dynamic_metadata = settings.dynamic_metadata,
-          .response_headers = !settings.limit_header.empty(),
-          .limit_header = settings.limit_header,
-          .remaining_header = settings.remaining_header,
-          .reset_header = settings.reset_header};
-}
-
 // Before servers have been counted, the share is unknown.
 Share InitialShare(const Settings& settings) {
   if (!settings.uses_redis()) return Share::Whole();
@@ -155,8 +142,8 @@ Server::Server(const Settings& settings, Parts parts)
                      .identities = settings.admin_identities,
                      .wrong_tokens = &wrong_tokens_} {
   if (settings.envoy.is_on()) {
-    envoy_ = std::make_unique<envoy::RateLimitService>(
-        limiter_, *metrics_, RlsOptionsOf(settings.envoy), credentials_->callers());
+    envoy_ = std::make_unique<envoy::RateLimitService>(limiter_, *metrics_, settings.envoy,
+                                                       credentials_->callers());
   }
   RegisterProcessMetrics();
   credentials_timer_ =
@@ -341,8 +328,8 @@ void Server::AddChecks(std::vector<HttpRoute>& routes) {
 }
 
 UnaryCalls& Server::CallsOf(const rpc::Methods& methods, std::string_view name) {
-  const auto found = std::find_if(methods.begin(), methods.end(),
-                                  [&](const auto& it) { return it.path.ends_with(name); });
+  const auto found =
+      std::ranges::find_if(methods, [&](const auto& it) { return it.path.ends_with(name); });
   return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, *found));
 }
 

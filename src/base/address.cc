@@ -1,8 +1,8 @@
 #include "base/address.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
+
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -43,11 +43,9 @@ Result<Address> Address::Parse(std::string_view text) {
   }
   if (host.empty()) return Malformed(text, "the host is empty");
   address.host = host;
-  const std::string_view port = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc() || end != port.data() + port.size()) {
-    return Malformed(text, "the port is not a number from 0 to 65535");
-  }
+  const auto port = ParseNumber<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return Malformed(text, "the port is not a number from 0 to 65535");
+  address.port = *port;
   return address;
 }
 

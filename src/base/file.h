@@ -1,6 +1,7 @@
-// Files that hold a few kilobytes: settings, certificates, tokens.
+// Whole files.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -9,5 +10,8 @@ namespace sluice {
 
 // The content. The error names `path` and the cause. A directory is an error, too.
 Result<std::string> ReadFile(const std::string& path);
+
+// The same, but errno is the cause if there is no content.
+std::optional<std::string> ReadFileOrErrno(const std::string& path);
 
 }  // namespace sluice

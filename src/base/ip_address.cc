@@ -3,10 +3,11 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -102,19 +103,15 @@ Result<IpNetwork> IpNetwork::Parse(std::string_view text) {
   const auto slash = text.find('/');
   if (slash == std::string_view::npos) return malformed(kForm);
   const auto address = IpAddress::Parse(text.substr(0, slash));
-  const std::string_view digits = text.substr(slash + 1);
-  int prefix = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
-  if (!address || error != std::errc() || end != digits.data() + digits.size()) {
-    return malformed(kForm);
-  }
+  const auto prefix = ParseNumber<int>(text.substr(slash + 1));
+  if (!address || !prefix) return malformed(kForm);
   const bool was_mapped = address->is_v4() && text.find(':') != std::string_view::npos;
-  if (was_mapped) prefix -= 96;
-  if (prefix < 0 || prefix > address->bits()) {
-    return malformed(fmt::format("allowed are prefix lengths from {} to {}", was_mapped ? 96 : 0,
-                                 was_mapped ? 128 : address->bits()));
+  const int least = was_mapped ? 96 : 0;
+  const int most = least + address->bits();
+  if (*prefix < least || *prefix > most) {
+    return malformed(fmt::format("allowed are prefix lengths from {} to {}", least, most));
   }
-  const IpNetwork network = Of(*address, prefix);
+  const IpNetwork network = Of(*address, *prefix - least);
   if (network.address != *address) {
     return malformed(fmt::format("bits beyond the prefix must be zero (did you mean \"{}\"?)",
                                  network.ToString()));

@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -15,20 +13,14 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
 #include "base/log_writer.h"
 #include "base/mutex.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
 
-Result<spdlog::level::level_enum> ParseLevel(std::string_view level) {
-  constexpr std::array<std::string_view, 6> kLevels{"trace", "debug", "info",
-                                                    "warn",  "error", "off"};
-  if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end()) {
-    return InvalidArgument(
-        fmt::format("\"{}\" is not a log level; allowed are {}", level, fmt::join(kLevels, ", ")));
-  }
+spdlog::level::level_enum LevelOf(std::string_view level) {
   return spdlog::level::from_str(std::string(level));
 }
 
@@ -125,17 +117,14 @@ std::shared_ptr<LogWriter> Current() {
 
 }  // namespace
 
-Result<void> SetUpLog(std::string_view level, LogFormat format) {
-  const auto parsed = ParseLevel(level);
-  if (!parsed) return parsed.error();
+void SetUpLog(std::string_view level, LogFormat format) {
   auto writer = std::make_shared<LogWriter>(STDERR_FILENO);
   auto logger = std::make_shared<spdlog::logger>("sluice", std::make_shared<QueueingSink>(writer));
   logger->set_formatter(FormatterOf(format));
-  logger->set_level(*parsed);
+  logger->set_level(LevelOf(level));
   spdlog::set_default_logger(std::move(logger));
   const MutexLock lock(mutex);
   current = writer;
-  return {};
 }
 
 bool StandardErrorIsJournal() {
@@ -145,12 +134,7 @@ bool StandardErrorIsJournal() {
          journal == fmt::format("{}:{}", error.st_dev, error.st_ino);
 }
 
-Result<void> SetLogLevel(std::string_view level) {
-  const auto parsed = ParseLevel(level);
-  if (!parsed) return parsed.error();
-  spdlog::set_level(*parsed);
-  return {};
-}
+void SetLogLevel(std::string_view level) { spdlog::set_level(LevelOf(level)); }
 
 bool FlushLog(Duration timeout) {
   const auto writer = Current();

@@ -15,7 +15,6 @@
 #include <spdlog/spdlog.h>
 
 #include "base/clock.h"
-#include "base/result.h"
 
 namespace sluice {
 
@@ -25,13 +24,13 @@ enum class LogFormat {
 };
 
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
-Result<void> SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
+void SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
 
 // Whether standard error is systemd's journal, as systemd says in the environment.
 bool StandardErrorIsJournal();
 
 // Applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.
-Result<void> SetLogLevel(std::string_view level);
+void SetLogLevel(std::string_view level);
 
 // Waits until all queued lines are written. Returns false after `timeout`.
 bool FlushLog(Duration timeout);

@@ -1,45 +1,26 @@
 #include "client/client.h"
 
+#include <future>
 #include <optional>
 #include <utility>
 
-#include "base/mutex.h"
 #include "client/duration.h"
-#include "client/grpc_call.h"
 #include "client/http2_connection.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace sluice {
 namespace {
 
-// A call with one request and one response, on a connection of its own.
-//
-// Loop thread only, except for WaitUntil. Must be destroyed by Loop::DisposeLater.
-class UnaryCall final : public GrpcCall, public net::Flushable {
+// A call with one response. Loop thread only, except for WaitUntil.
+class UnaryCall final : public LoneCall {
  public:
-  // `path`, `target` and `tls` must outlive the call.
-  UnaryCall(net::EpollLoop& loop, const Target& target, const net::TlsClientContext* tls,
-            const char* path, std::string_view request, Duration timeout)
-      : Flushable(net::FlushStage::kStore),  // before the connection
-        path_(path),
-        timeout_(timeout),
-        connection_(loop, target, tls, timeout, [this, &loop] { loop.RequestFlush(*this); }) {
-    request_ = GrpcFrame(request);
-    request_complete_ = true;
-  }
+  using LoneCall::LoneCall;
 
-  // Waits for the end of the call. Returns false at `deadline`. Thread-safe.
-  bool WaitUntil(SteadyTime deadline) {
-    const MutexLock lock(mutex_);
-    return changed_.WaitUntil(mutex_, deadline,
-                              [this]() SLUICE_REQUIRES(mutex_) { return status_.has_value(); });
-  }
-
-  bool connected() const { return connection_.settled(); }
+  // Waits for the end of the call, until `deadline`. Thread-safe. Once per call.
+  void WaitUntil(SteadyTime deadline) { ended_.get_future().wait_until(deadline); }
 
   // The response, or the error that ended the call; kDeadlineExceeded if it has not ended.
   Result<std::string> TakeOutcome() {
-    const MutexLock lock(mutex_);
     if (!status_) {
       return Error{ErrorCode::kDeadlineExceeded,
                    connected() ? "no answer within the timeout" : "the server does not answer"};
@@ -49,32 +30,17 @@ class UnaryCall final : public GrpcCall, public net::Flushable {
   }
 
  private:
-  void Flush() override {
-    if (!sent_ && connection_.accepts_requests()) {
-      sent_ = true;
-      connection_.Request(path_, *this, timeout_);
-    }
-    if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
-  }
-
   void OnMessage(std::string_view message) override { response_.assign(message); }
 
   void OnStatus(const GrpcStatus& status) override {
-    const MutexLock lock(mutex_);
     if (status_) return;
     status_ = status;
-    changed_.NotifyAll();
+    ended_.set_value();
   }
 
-  const char* const path_;
-  const Duration timeout_;
-  Http2Connection connection_;
-  bool sent_ = false;
   std::string response_;
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::optional<GrpcStatus> status_ SLUICE_GUARDED_BY(mutex_);
+  std::optional<GrpcStatus> status_;
+  std::promise<void> ended_;
 };
 
 }  // namespace
@@ -97,8 +63,8 @@ Result<void> Client::CallInto(google::protobuf::Message& response, const char* p
   const SteadyTime deadline = SteadyNow() + timeout;
   std::unique_ptr<UnaryCall> call;
   io_.RunOn(0, [&](net::EpollLoop& loop) {
-    call = std::make_unique<UnaryCall>(loop, target_, tls_.get(), path, request.SerializeAsString(),
-                                       timeout);
+    call = std::make_unique<UnaryCall>(loop, target_, tls_.get(), timeout, path,
+                                       request.SerializeAsString(), timeout);
   });
   call->WaitUntil(deadline);
   Result<std::string> outcome = Error{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/util/time_util.h>
 
 #include "base/clock.h"
 
@@ -14,9 +15,7 @@ inline Duration ToDuration(const google::protobuf::Duration& duration) {
 }
 
 inline google::protobuf::Duration ToProto(Duration duration) {
-  google::protobuf::Duration proto;
-  FillTime(duration, proto);
-  return proto;
+  return google::protobuf::util::TimeUtil::MicrosecondsToDuration(duration.count());
 }
 
 }  // namespace sluice

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/percent.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <iterator>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
@@ -17,12 +19,7 @@ constexpr std::string_view kCodeNames[] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-struct CodePair {
-  int grpc;
-  ErrorCode ours;
-};
-
-constexpr CodePair kPairs[] = {
+constexpr std::pair<int, ErrorCode> kPairs[] = {
     {GrpcStatus::kInvalidArgument, ErrorCode::kInvalidArgument},
     {GrpcStatus::kNotFound, ErrorCode::kNotFound},
     {GrpcStatus::kPermissionDenied, ErrorCode::kPermissionDenied},
@@ -35,39 +32,26 @@ constexpr CodePair kPairs[] = {
     {GrpcStatus::kInternal, ErrorCode::kInternal},
 };
 
-int CodeOfHttp(int status) {
-  switch (status) {
-    case 400:
-      return GrpcStatus::kInternal;
-    case 401:
-      return GrpcStatus::kUnauthenticated;
-    case 403:
-      return GrpcStatus::kPermissionDenied;
-    case 404:
-      return GrpcStatus::kUnimplemented;
-    case 429:
-    case 502:
-    case 503:
-    case 504:
-      return GrpcStatus::kUnavailable;
-    default:
-      return GrpcStatus::kUnknown;
-  }
-}
+constexpr std::pair<int, int> kOfHttp[] = {
+    {400, GrpcStatus::kInternal},         {401, GrpcStatus::kUnauthenticated},
+    {403, GrpcStatus::kPermissionDenied}, {404, GrpcStatus::kUnimplemented},
+    {429, GrpcStatus::kUnavailable},      {502, GrpcStatus::kUnavailable},
+    {503, GrpcStatus::kUnavailable},      {504, GrpcStatus::kUnavailable},
+};
 
-int CodeOfReset(std::uint32_t http2_error) {
-  switch (http2_error) {
-    case NGHTTP2_REFUSED_STREAM:
-      return GrpcStatus::kUnavailable;
-    case NGHTTP2_CANCEL:
-      return GrpcStatus::kCancelled;
-    case NGHTTP2_ENHANCE_YOUR_CALM:
-      return GrpcStatus::kResourceExhausted;
-    case NGHTTP2_INADEQUATE_SECURITY:
-      return GrpcStatus::kPermissionDenied;
-    default:
-      return GrpcStatus::kInternal;
+constexpr std::pair<std::uint32_t, int> kOfReset[] = {
+    {NGHTTP2_REFUSED_STREAM, GrpcStatus::kUnavailable},
+    {NGHTTP2_CANCEL, GrpcStatus::kCancelled},
+    {NGHTTP2_ENHANCE_YOUR_CALM, GrpcStatus::kResourceExhausted},
+    {NGHTTP2_INADEQUATE_SECURITY, GrpcStatus::kPermissionDenied},
+};
+
+template <typename From, typename To, std::size_t kSize>
+To Find(const std::pair<From, To> (&table)[kSize], From from, std::type_identity_t<To> otherwise) {
+  for (const auto& [it, found] : table) {
+    if (it == from) return found;
   }
+  return otherwise;
 }
 
 }  // namespace
@@ -78,24 +62,20 @@ std::string_view CodeName(int code) {
 }
 
 std::string_view CodeName(ErrorCode code) {
-  const auto* const pair = std::find_if(std::begin(kPairs), std::end(kPairs),
-                                        [code](const CodePair& it) { return it.ours == code; });
-  return CodeName(pair->grpc);
+  return CodeName(std::ranges::find(kPairs, code, &std::pair<int, ErrorCode>::second)->first);
 }
 
 Error ToError(const GrpcStatus& status) {
-  for (const CodePair& pair : kPairs) {
-    if (pair.grpc == status.code) return {pair.ours, status.message};
-  }
-  return {ErrorCode::kInternal, status.message};
+  return {Find(kPairs, status.code, ErrorCode::kInternal), status.message};
 }
 
 GrpcStatus StatusOfHttp(int status) {
-  return {CodeOfHttp(status), fmt::format("HTTP status {} without a grpc-status", status)};
+  return {Find(kOfHttp, status, GrpcStatus::kUnknown),
+          fmt::format("HTTP status {} without a grpc-status", status)};
 }
 
 GrpcStatus StatusOfReset(std::uint32_t http2_error) {
-  return {CodeOfReset(http2_error),
+  return {Find(kOfReset, http2_error, GrpcStatus::kInternal),
           fmt::format("the server reset the call: {}", nghttp2_http2_strerror(http2_error))};
 }
 

@@ -88,21 +88,6 @@ int OnClose(nghttp2_session* session, std::int32_t id, std::uint32_t error, void
 
 }  // namespace
 
-// The callbacks that change the connection itself.
-struct Http2Connection::Callbacks {
-  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* connection) {
-    auto& self = *static_cast<Http2Connection*>(connection);
-    if (frame->hd.type == NGHTTP2_SETTINGS) self.settled_ = true;
-    if (frame->hd.type == NGHTTP2_GOAWAY) self.complaint_ = GoawayText(frame->goaway);
-    return 0;
-  }
-
-  static int OnError(nghttp2_session*, int, const char* text, std::size_t size, void* connection) {
-    static_cast<Http2Connection*>(connection)->complaint_.assign(text, size);
-    return 0;
-  }
-};
-
 Result<std::unique_ptr<net::TlsClientContext>> LoadTls(const Target& target) {
   if (!target.tls) return std::unique_ptr<net::TlsClientContext>();
   return net::TlsClientContext::Load(*target.tls, "\x02h2");
@@ -132,8 +117,18 @@ void Http2Connection::StartSession(net::TransportPtr transport) {
   nghttp2_session_callbacks_set_on_header_callback(callbacks, OnHeader);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, OnData);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, OnClose);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, Callbacks::OnFrame);
-  nghttp2_session_callbacks_set_error_callback2(callbacks, Callbacks::OnError);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(
+      callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* connection) {
+        auto& self = *static_cast<Http2Connection*>(connection);
+        if (frame->hd.type == NGHTTP2_SETTINGS) self.settled_ = true;
+        if (frame->hd.type == NGHTTP2_GOAWAY) self.complaint_ = GoawayText(frame->goaway);
+        return 0;
+      });
+  nghttp2_session_callbacks_set_error_callback2(
+      callbacks, [](nghttp2_session*, int, const char* text, std::size_t size, void* connection) {
+        static_cast<Http2Connection*>(connection)->complaint_.assign(text, size);
+        return 0;
+      });
   nghttp2_session_client_new(&session_, callbacks, this);
   nghttp2_session_callbacks_del(callbacks);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
@@ -227,6 +222,25 @@ void Http2Connection::LoseIfOver() {
   if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0) {
     Lose("the connection has ended");
   }
+}
+
+LoneCall::LoneCall(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
+                   Duration connect_timeout, const char* path, std::string_view request,
+                   Duration timeout)
+    : Flushable(net::FlushStage::kStore),  // before the connection
+      path_(path),
+      timeout_(timeout),
+      connection_(loop, target, tls, connect_timeout, [this, &loop] { loop.RequestFlush(*this); }) {
+  request_ = GrpcFrame(request);
+  request_complete_ = true;
+}
+
+void LoneCall::Flush() {
+  if (!sent_ && connection_.accepts_requests()) {
+    sent_ = true;
+    connection_.Request(path_, *this, timeout_);
+  }
+  if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
 }
 
 }  // namespace sluice

@@ -60,8 +60,6 @@ class Http2Connection final : private net::Protocol {
   net::Loop& loop() { return loop_; }
 
  private:
-  struct Callbacks;
-
   void StartSession(net::TransportPtr transport);
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;
@@ -81,6 +79,27 @@ class Http2Connection final : private net::Protocol {
   std::string complaint_;  // nghttp2's error, or the text of the server's GOAWAY
   std::string loss_;
   bool settled_ = false;
+};
+
+// A call with one request, on a connection of its own. Must be destroyed by Loop::DisposeLater.
+class LoneCall : public GrpcCall, public net::Flushable {
+ public:
+  // `target`, `tls` and `path` must outlive the call. `connect_timeout`: as that of a connection;
+  // `timeout`: as that of its Request.
+  LoneCall(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
+           Duration connect_timeout, const char* path, std::string_view request,
+           Duration timeout = {});
+
+  // Whether the server has answered in HTTP/2.
+  bool connected() const { return connection_.settled(); }
+
+ private:
+  void Flush() override;
+
+  const char* const path_;
+  const Duration timeout_;
+  Http2Connection connection_;
+  bool sent_ = false;
 };
 
 }  // namespace sluice

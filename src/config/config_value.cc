@@ -1,11 +1,13 @@
 #include "config/config_value.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+#include "config/scalar_parser.h"
+#include "core/format.h"
 #include "match/rule.h"
 
 namespace sluice {
@@ -38,20 +40,6 @@ std::string Describe(const YamlNode& node) {
 
 }  // namespace
 
-ConfigValue ConfigValue::At(std::string_view key, const YamlNode& node) const {
-  ConfigValue child(node, *report_);
-  child.parent_ = this;
-  child.key_ = key;
-  return child;
-}
-
-ConfigValue ConfigValue::At(std::size_t index, const YamlNode& node) const {
-  ConfigValue child(node, *report_);
-  child.parent_ = this;
-  child.index_ = index;
-  return child;
-}
-
 std::string ConfigValue::path() const {
   if (parent_ == nullptr) return "";
   std::string path = parent_->path();
@@ -80,6 +68,14 @@ std::optional<std::string_view> ConfigValue::Text(std::string_view allowed) cons
   return std::nullopt;
 }
 
+std::string ConfigValue::NonEmptyText(std::string_view allowed, std::size_t most) const {
+  const auto text = Text(allowed);
+  if (!text) return "";
+  if (!text->empty() && text->size() <= most) return std::string(*text);
+  ReportFound(allowed);
+  return "";
+}
+
 std::vector<ConfigValue> ConfigValue::Items(std::string_view allowed) const {
   std::vector<ConfigValue> items;
   if (node_->kind != Kind::kSequence) {
@@ -93,45 +89,50 @@ std::vector<ConfigValue> ConfigValue::Items(std::string_view allowed) const {
 
 std::int64_t ConfigValue::Integer(std::int64_t least, std::int64_t most,
                                   std::string_view note) const {
-  const std::string& text = node_->text;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = node_->kind == Kind::kScalar && error == std::errc() &&
-                         end == text.data() + text.size() && number >= least && number <= most;
-  if (is_number) return number;
+  const auto number = ParseNumber<std::int64_t>(node_->text);
+  const bool is_allowed =
+      node_->kind == Kind::kScalar && number && *number >= least && *number <= most;
+  if (is_allowed) return *number;
   ReportFound(fmt::format("is a whole number from {} to {}{}", least, most, note));
   return least;
 }
 
+std::optional<Duration> ConfigValue::Length(Duration least, Duration most) const {
+  const std::string allowed =
+      fmt::format("are durations from {} to {}", FormatDuration(least), FormatDuration(most));
+  const auto text = Text(allowed);
+  if (!text) return std::nullopt;
+  const auto length = ParseDuration(*text);
+  if (length && *length >= least && *length <= most) return *length;
+  ReportFound(allowed);
+  return std::nullopt;
+}
+
 std::string ConfigValue::Name() const {
   constexpr std::string_view kAllowed = "are 1 to 100 letters, digits, _, . and -";
-  const auto name = Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 100 ||
-      name->find_first_not_of(kNameCharacters) != name->npos) {
-    ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
+  std::string name = NonEmptyText(kAllowed, 100);
+  if (name.find_first_not_of(kNameCharacters) == name.npos) return name;
+  ReportFound(kAllowed);
+  return "";
 }
 
 std::size_t ConfigValue::WordOf(std::span<const std::string_view> words) const {
-  const auto found = node_->kind == Kind::kScalar
-                         ? std::find(words.begin(), words.end(), node_->text)
-                         : words.end();
+  const auto found =
+      node_->kind == Kind::kScalar ? std::ranges::find(words, node_->text) : words.end();
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
   ReportFound(fmt::format("are {}{}", fmt::join(words, ", "), DidYouMean(node_->text, words)));
   return 0;
 }
 
-ConfigMap::ConfigMap(const ConfigValue& value, Keys keys) : value_(value) {
+ConfigMap::ConfigMap(const ConfigValue& value, std::span<const std::string_view> keys)
+    : value_(value) {
   const auto known = [&] { return fmt::format("{}", fmt::join(keys, ", ")); };
   if (value.node().kind != Kind::kMap) {
     value.ReportFound("is a map of " + known());
     return;
   }
   ForEachPair(value, [&](const YamlNode& key, const ConfigValue&) {
-    if (std::find(keys.begin(), keys.end(), key.text) != keys.end()) return;
+    if (std::ranges::find(keys, key.text) != keys.end()) return;
     misspelled_.push_back(NearestWord(key.text, keys));
     value.At(key.text, key)
         .Report(fmt::format("unknown key; allowed are {}{}", known(), DidYouMean(key.text, keys)));
@@ -148,14 +149,15 @@ std::optional<ConfigValue> ConfigMap::Find(std::string_view key) const {
 std::optional<ConfigValue> ConfigMap::Require(std::string_view key,
                                               std::string_view allowed) const {
   auto found = Find(key);
-  const bool misspelled =
-      std::find(misspelled_.begin(), misspelled_.end(), key) != misspelled_.end();
-  if (!found && !misspelled && value_.node().kind == Kind::kMap) {
-    const YamlNode absent{
-        .kind = Kind::kNull, .position = value_.node().position, .text = "", .items = {}};
-    value_.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
-  }
+  const bool misspelled = std::ranges::find(misspelled_, key) != misspelled_.end();
+  if (!found && !misspelled) ReportMissing(key, allowed);
   return found;
+}
+
+void ConfigMap::ReportMissing(std::string_view key, std::string_view allowed) const {
+  if (value_.node().kind != Kind::kMap) return;
+  const YamlNode absent{.position = value_.node().position};
+  value_.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
 }
 
 void ForEachPair(const ConfigValue& map,

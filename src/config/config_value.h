@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "config/yaml_reader.h"
 
@@ -32,8 +33,8 @@ class ConfigValue {
   ConfigValue(const YamlNode& node, FileReport& report) : node_(&node), report_(&report) {}
 
   // A child; `key` must outlive the value.
-  ConfigValue At(std::string_view key, const YamlNode& node) const;
-  ConfigValue At(std::size_t index, const YamlNode& node) const;
+  ConfigValue At(std::string_view key, const YamlNode& node) const { return {*this, node, key, 0}; }
+  ConfigValue At(std::size_t index, const YamlNode& node) const { return {*this, node, {}, index}; }
 
   const YamlNode& node() const { return *node_; }
   FileReport& report() const { return *report_; }
@@ -53,11 +54,17 @@ class ConfigValue {
   // The text of a scalar. For other nodes, calls ReportFound(allowed) and returns nullopt.
   std::optional<std::string_view> Text(std::string_view allowed) const;
 
+  // A text of 1 to `most` bytes. For anything else, calls ReportFound(allowed) and returns "".
+  std::string NonEmptyText(std::string_view allowed, std::size_t most = std::string::npos) const;
+
   // The items of a list. For other nodes, calls ReportFound(allowed) and returns none.
   std::vector<ConfigValue> Items(std::string_view allowed) const;
 
   // An integer from `least` to `most`. Reports anything else and returns `least`.
   std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
+
+  // A duration from `least` to `most`. Reports anything else and returns nullopt.
+  std::optional<Duration> Length(Duration least, Duration most) const;
 
   // The name of a rule or limit: 1 to 100 letters, digits, "_", "." and "-". Reports anything else
   // and returns "".
@@ -86,6 +93,10 @@ class ConfigValue {
   std::size_t WordOf(std::span<const std::string_view> words) const;
 
  private:
+  ConfigValue(const ConfigValue& parent, const YamlNode& node, std::string_view key,
+              std::size_t index)
+      : node_(&node), report_(parent.report_), parent_(&parent), key_(key), index_(index) {}
+
   const YamlNode* node_;
   FileReport* report_;
   const ConfigValue* parent_ = nullptr;
@@ -96,16 +107,20 @@ class ConfigValue {
 // A map with a fixed set of keys. Unknown keys are reported with the nearest known key.
 class ConfigMap {
  public:
-  using Keys = std::span<const std::string_view>;
-
-  // Reports a mistake unless `value` is a map of `keys`. Both must outlive the map.
-  ConfigMap(const ConfigValue& value, Keys keys);
+  // Reports a mistake unless `value` is a map of `keys`. It and the texts of the keys must outlive
+  // the map.
+  ConfigMap(const ConfigValue& value, std::span<const std::string_view> keys);
+  ConfigMap(const ConfigValue& value, std::initializer_list<std::string_view> keys)
+      : ConfigMap(value, std::span(keys.begin(), keys.size())) {}
 
   // Empty if the key is absent.
   std::optional<ConfigValue> Find(std::string_view key) const;
 
   // Like Find, but reports a missing key, unless an unknown key is probably this one misspelled.
   std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
+
+  // Reports that `key` is missing, unless the value is not a map, which is reported.
+  void ReportMissing(std::string_view key, std::string_view allowed) const;
 
  private:
   const ConfigValue& value_;

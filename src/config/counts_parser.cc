@@ -4,7 +4,6 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,7 +19,7 @@ std::string ParseName(const ConfigValue& value, std::string_view name) {
                                                         CountedAmount::kRequests};
   if (name.empty() || name.size() > 255) {
     value.Report(fmt::format("found a name of {} bytes; allowed are 1 to 255", name.size()));
-  } else if (std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end()) {
+  } else if (std::ranges::find(kOwn, name) == kOwn.end()) {
     const std::string_view guess = NearestWord(name, kOwn);
     if (guess.starts_with(name.front())) {
       value.Warn(
@@ -36,8 +35,7 @@ void ParseList(const ConfigValue& value, Counts& counts) {
   for (const ConfigValue& item : value.Items("is a list of names")) {
     const auto name = item.Text("is the name of an amount, such as requests");
     if (!name) continue;
-    const bool is_known =
-        std::any_of(counts.begin(), counts.end(), [&](const auto& it) { return it.name == *name; });
+    const bool is_known = std::ranges::find(counts, *name, &CountedAmount::name) != counts.end();
     if (is_known) item.Report(fmt::format("found \"{}\" a second time; allowed is once", *name));
     counts.push_back({.name = ParseName(item, *name)});
   }
@@ -70,8 +68,7 @@ Counts ParseCounts(const ConfigValue& value) {
     }
     is_list ? ParseList(value, counts) : ParseMap(value, counts);
   }
-  std::sort(counts.begin(), counts.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(counts, {}, &CountedAmount::name);
   const CountedAmount cost{.name = std::string(CountedAmount::kCost)};
   if (counts.size() == 1 && counts.front() == cost) counts.clear();
   return counts;

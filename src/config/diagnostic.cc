@@ -36,10 +36,8 @@ std::string Diagnostic::ToString() const {
 }
 
 void SortByPosition(Diagnostics& diagnostics) {
-  std::stable_sort(diagnostics.begin(), diagnostics.end(),
-                   [](const Diagnostic& a, const Diagnostic& b) {
-                     return std::tie(a.file, a.position) < std::tie(b.file, b.position);
-                   });
+  std::ranges::stable_sort(diagnostics, {},
+                           [](const Diagnostic& it) { return std::tie(it.file, it.position); });
 }
 
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words) {

@@ -15,53 +15,25 @@ namespace {
 
 constexpr std::string_view kDurations = "is a duration such as 250ms, 10s, 1m, 1h or 1d";
 
-// Collects the keys of parameters.
-class KeyList final : public Parameters {
- public:
-  explicit KeyList(std::vector<std::string_view>& keys) : keys_(keys) {}
-
-  void Number(std::string_view key, std::int64_t&, const Range&,
-              std::optional<std::int64_t>) override {
-    Add(key);
-  }
-  void Length(std::string_view key, Duration&, std::optional<Duration>) override { Add(key); }
-  void LengthOrMonth(std::string_view key, Duration&, bool&) override { Add(key); }
-  void LengthIfAny(std::string_view key, Duration&, Duration, Duration) override { Add(key); }
-  void Rate(std::string_view key, std::int64_t&, Duration&, std::int64_t) override { Add(key); }
-  void Percent(std::string_view key, std::int64_t&, const Range&, std::int64_t) override {
-    Add(key);
-  }
-  void Group(std::string_view key, bool&, const std::function<void(Parameters&)>&) override {
-    Add(key);
-  }
-  void UtcOffset(std::string_view key, Duration&) override { Add(key); }
-
- private:
-  void Word(std::string_view key, std::size_t&, std::size_t,
-            const std::vector<std::string_view>&) override {
-    Add(key);
-  }
-  void Add(std::string_view key) {
-    if (std::find(keys_.begin(), keys_.end(), key) == keys_.end()) keys_.push_back(key);
-  }
-
-  std::vector<std::string_view>& keys_;
-};
-
 // Sets parameters from the keys of a map. Reports mistakes; a value with a mistake is unusable.
 class ParameterReader final : public Parameters {
  public:
-  ParameterReader(const ConfigMap& fields, const ConfigValue& map) : fields_(fields), map_(map) {}
+  using Keys = std::vector<std::string_view>;
+
+  ParameterReader(const ConfigMap& fields, const ConfigValue& map) : fields_(&fields), map_(&map) {}
+
+  // Without a map. Only appends the keys of the parameters to `keys`, as if all were absent.
+  explicit ParameterReader(Keys& keys) : keys_(&keys) {}
 
   void Number(std::string_view key, std::int64_t& value, const Range& range,
               std::optional<std::int64_t> fallback) override {
     value = fallback.value_or(value);
-    const auto field = fallback ? fields_.Find(key) : fields_.Require(key, "is a whole number");
+    const auto field = fallback ? Find(key) : Require(key, "is a whole number");
     if (field) value = field->Integer(range.least, range.most, range.note);
   }
 
   void Length(std::string_view key, Duration& value, std::optional<Duration> most) override {
-    const auto field = fields_.Require(key, kDurations);
+    const auto field = Require(key, kDurations);
     const auto text = field ? field->Text(kDurations) : std::nullopt;
     if (!text) return;
     const auto length = ParseDuration(*text);
@@ -75,20 +47,12 @@ class ParameterReader final : public Parameters {
   }
 
   void LengthIfAny(std::string_view key, Duration& value, Duration least, Duration most) override {
-    const auto field = fields_.Find(key);
-    if (!field) return;
-    const std::string allowed =
-        fmt::format("are durations from {} to {}", FormatDuration(least), FormatDuration(most));
-    const auto text = field->Text(allowed);
-    const auto length = text ? ParseDuration(*text) : Result<Duration>(Duration::zero());
-    if (!text) return;
-    if (!length || *length < least || *length > most) return field->ReportFound(allowed);
-    value = *length;
+    if (const auto field = Find(key)) value = field->Length(least, most).value_or(value);
   }
 
   void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) override {
     const std::string allowed = fmt::format("{}, or month", kDurations);
-    const auto field = fields_.Require(key, allowed);
+    const auto field = Require(key, allowed);
     const auto text = field ? field->Text(allowed) : std::nullopt;
     is_month = text == "month";
     if (!text || is_month) return;
@@ -102,7 +66,7 @@ class ParameterReader final : public Parameters {
   void Rate(std::string_view key, std::int64_t& count, Duration& period,
             std::int64_t most) override {
     constexpr std::string_view kRates = "is a rate such as 10/s, 600/m, 1000/h or 5000/d";
-    const auto field = fields_.Require(key, kRates);
+    const auto field = Require(key, kRates);
     const auto rate = field ? field->Parsed(ParseRate, kRates) : std::nullopt;
     if (!rate) return;
     count = std::min(rate->count, most);
@@ -116,7 +80,7 @@ class ParameterReader final : public Parameters {
   void Percent(std::string_view key, std::int64_t& value, const Range& range,
                std::int64_t fallback) override {
     value = fallback;
-    const auto field = fields_.Find(key);
+    const auto field = Find(key);
     const auto percent =
         field ? field->Parsed(ParsePercent, "is a percentage such as 90%") : std::nullopt;
     if (!percent) return;
@@ -127,11 +91,11 @@ class ParameterReader final : public Parameters {
 
   void Group(std::string_view key, bool& is_given,
              const std::function<void(Parameters&)>& describe) override {
-    const auto field = fields_.Find(key);
+    const auto field = Find(key);
     is_given = field.has_value();
     if (!is_given) return;
-    std::vector<std::string_view> keys;
-    KeyList list(keys);
+    Keys keys;
+    ParameterReader list(keys);
     describe(list);
     if (field->node().kind != YamlNode::Kind::kMap) {
       return field->ReportFound(fmt::format("is a map of {}", fmt::join(keys, ", ")));
@@ -142,27 +106,41 @@ class ParameterReader final : public Parameters {
   }
 
   void UtcOffset(std::string_view key, Duration& value) override {
-    const auto field = fields_.Find(key);
+    const auto field = Find(key);
     if (!field) return;
     const auto offset = field->Parsed(ParseUtcOffset, "is an offset such as \"+08:00\"");
     value = offset.value_or(value);
   }
 
   void Refuse(std::string_view key, std::string_view allowed) override {
-    if (const auto field = fields_.Find(key)) field->ReportFound(allowed);
+    const auto field = fields_ != nullptr ? fields_->Find(key) : std::nullopt;
+    if (field) field->ReportFound(allowed);
   }
 
-  void Warn(std::string message) override { map_.Warn(std::move(message)); }
+  void Warn(std::string message) override {
+    if (map_ != nullptr) map_->Warn(std::move(message));
+  }
 
  private:
   void Word(std::string_view key, std::size_t& index, std::size_t fallback,
             const std::vector<std::string_view>& words) override {
-    const auto field = fields_.Find(key);
+    const auto field = Find(key);
     index = field ? field->WordOf(words) : fallback;
   }
 
-  const ConfigMap& fields_;
-  const ConfigValue& map_;
+  std::optional<ConfigValue> Find(std::string_view key) {
+    if (fields_ != nullptr) return fields_->Find(key);
+    if (std::ranges::find(*keys_, key) == keys_->end()) keys_->push_back(key);
+    return std::nullopt;
+  }
+
+  std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) {
+    return fields_ != nullptr ? fields_->Require(key, allowed) : Find(key);
+  }
+
+  const ConfigMap* fields_ = nullptr;
+  const ConfigValue* map_ = nullptr;
+  Keys* keys_ = nullptr;
 };
 
 std::vector<std::string_view> AlgorithmNames() {
@@ -176,8 +154,8 @@ std::vector<std::string_view> AlgorithmNames() {
 // The parameters of the algorithm `name`. If several have that name, the keys of `value` select
 // one.
 Limit ParseParameters(const ConfigValue& value, std::string_view name) {
-  std::vector<std::string_view> keys{"algorithm", "name", "counts"};
-  KeyList list(keys);
+  ParameterReader::Keys keys{"algorithm", "name", "counts"};
+  ParameterReader list(keys);
   Limit selected;
   for (Limit limit : EveryAlgorithm::All()) {
     if (NameOf(limit) != name) continue;
@@ -212,8 +190,8 @@ Limit ParseLimit(const ConfigValue& value) {
     value.Report("the key algorithm is missing; allowed " + allowed);
     return {};
   }
-  const bool is_known = name->kind == YamlNode::Kind::kScalar &&
-                        std::find(names.begin(), names.end(), name->text) != names.end();
+  const bool is_known =
+      name->kind == YamlNode::Kind::kScalar && std::ranges::find(names, name->text) != names.end();
   if (is_known) return ParseParameters(value, name->text);
   value.At("algorithm", *name).ReportFound(allowed + DidYouMean(name->text, names));
   return {};
@@ -234,9 +212,8 @@ std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view
       limit.counts = ParseCounts(item.At("counts", *counts));
     }
     const std::string tag = CounterTag(limit);
-    const bool is_repeated = std::any_of(limits.begin(), limits.end(), [&](const RuleLimit& other) {
-      return CounterTag(other) == tag;
-    });
+    const bool is_repeated = std::ranges::any_of(
+        limits, [&](const RuleLimit& other) { return CounterTag(other) == tag; });
     if (is_repeated && item.report().errors.size() == errors) {
       item.Report(fmt::format(
           "found a second limit {}; allowed is one, or a different name for each", tag));

@@ -1,7 +1,5 @@
 #include "config/pattern_parser.h"
 
-#include <array>
-
 #include <fmt/format.h>
 
 #include "base/ip_address.h"
@@ -17,10 +15,7 @@ constexpr std::string_view kForms =
 Pattern ParsePattern(const ConfigValue& value);
 
 Pattern ParsePrefix(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "is a text that is not empty";
-  const auto text = value.Text(kAllowed);
-  if (text && text->empty()) value.ReportFound(kAllowed);
-  return {Pattern::Kind::kPrefix, std::string(text.value_or("")), {}};
+  return {Pattern::Kind::kPrefix, value.NonEmptyText("is a text that is not empty"), {}};
 }
 
 Pattern ParseRegex(const ConfigValue& value) {
@@ -45,27 +40,8 @@ Pattern ParseExists(const ConfigValue& value) {
   return {Pattern::Kind::kExists, "", {}};
 }
 
-Pattern ParseNot(const ConfigValue& value) {
-  return {Pattern::Kind::kNot, "", {ParsePattern(value)}};
-}
-
-struct Form {
-  std::string_view key;
-  Pattern (*parse)(const ConfigValue& value);
-};
-
-constexpr std::array<Form, 5> kMapForms{{
-    {"prefix", ParsePrefix},
-    {"regex", ParseRegex},
-    {"cidr", ParseCidr},
-    {"exists", ParseExists},
-    {"not", ParseNot},
-}};
-
 Pattern ParseMapForm(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 5> kKeys{"prefix", "regex", "cidr", "exists",
-                                                         "not"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"prefix", "regex", "cidr", "exists", "not"});
   if (value.node().items.size() != 2) {
     value.Report(
         fmt::format("found a map of {} keys; allowed is one of prefix, regex, cidr, "
@@ -73,8 +49,12 @@ Pattern ParseMapForm(const ConfigValue& value) {
                     value.node().items.size() / 2));
   }
   Pattern pattern;
-  for (const Form& form : kMapForms) {
-    if (const auto field = fields.Find(form.key)) pattern = form.parse(*field);
+  if (const auto prefix = fields.Find("prefix")) pattern = ParsePrefix(*prefix);
+  if (const auto regex = fields.Find("regex")) pattern = ParseRegex(*regex);
+  if (const auto cidr = fields.Find("cidr")) pattern = ParseCidr(*cidr);
+  if (const auto exists = fields.Find("exists")) pattern = ParseExists(*exists);
+  if (const auto other = fields.Find("not")) {
+    pattern = {Pattern::Kind::kNot, "", {ParsePattern(*other)}};
   }
   return pattern;
 }

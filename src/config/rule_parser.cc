@@ -2,19 +2,90 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include <fmt/format.h>
 
 #include "config/limit_parser.h"
 #include "config/pattern_parser.h"
-#include "config/rule_warnings.h"
-#include "config/scalar_parser.h"
+#include "core/algorithm/grant.h"
 
 namespace sluice {
 namespace {
 
 using Kind = YamlNode::Kind;
+
+bool RequiresPresence(const Pattern& pattern) {
+  if (pattern.kind == Pattern::Kind::kNot) return false;
+  return pattern.kind != Pattern::Kind::kAnyOf || std::ranges::all_of(pattern.of, RequiresPresence);
+}
+
+bool EnsuresAttribute(const std::vector<Condition>& match, std::string_view attribute) {
+  return std::ranges::any_of(match, [&](const Condition& condition) {
+    return condition.attribute == attribute && RequiresPresence(condition.pattern);
+  });
+}
+
+// Attributes of `per` that a matching request may lack, so that the rule is skipped. `list` is the
+// node of `per`.
+void WarnAboutMissingAttributes(const ConfigValue& list, const Rule& rule) {
+  for (std::size_t i = 0; i < rule.per.size(); ++i) {
+    const std::string& attribute = rule.per[i].attribute;
+    if (EnsuresAttribute(rule.match, attribute)) continue;
+    list.At(i, list.node().items[i])
+        .Warn(fmt::format(
+            "requests without \"{}\" are not limited by this rule; write missing: "
+            "skip if that is meant, otherwise missing: deny, or {}: {{exists: true}} in "
+            "match",
+            attribute, attribute));
+  }
+}
+
+// Weights that are larger than what the limit can hold. `value` is the node of the limit.
+void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
+  const std::int64_t most = MostAtOnce(limit.limit);
+  for (const CountedAmount& counted : limit.counts) {
+    if (counted.weight <= most) continue;
+    value.Warn(
+        fmt::format("never admits a request with \"{}\": each 1 of it is {} units, and the limit "
+                    "admits at most {} at once",
+                    counted.name, counted.weight, most));
+  }
+}
+
+// A `prefetch` without effect. `value` is the node of limit `index` of `all`.
+void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& all,
+                       std::size_t index) {
+  const Limit& limit = all[index].limit;
+  if (GrantLife(limit) == Duration{}) return;
+  constexpr std::int64_t kFewest = GrantsOut::kPartOfLevel * GrantsOut::kFewest;
+  if (MostAtOnce(limit) < kFewest) {
+    return value.Warn(fmt::format(
+        "prefetch has no effect: a limit that admits less than {} at once grants nothing",
+        kFewest));
+  }
+  const auto asks_redis =
+      std::ranges::find(all, Duration{}, [](const RuleLimit& it) { return GrantLife(it.limit); });
+  if (asks_redis == all.end()) return;
+  value.Warn(fmt::format("prefetch has no effect: limits[{}] has none, so Redis decides each check",
+                         asks_redis - all.begin()));
+}
+
+// Also warns about limits that never deny anything, because another one of the same list always
+// denies first. `list` is the node of the limits.
+void WarnAboutLimits(const ConfigValue& list, const std::vector<RuleLimit>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const ConfigValue item = list.At(i, list.node().items[i]);
+    WarnAboutWeights(item, all[i]);
+    WarnAboutPrefetch(item, all, i);
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      if (all[other].counts != all[i].counts) continue;
+      const bool decides_first = other != i && Includes(all[other].limit, all[i].limit);
+      if (!decides_first || (other > i && Includes(all[i].limit, all[other].limit))) continue;
+      item.Warn(fmt::format("never decides: limits[{}] denies all this one would deny", other));
+      break;
+    }
+  }
+}
 
 std::optional<int> ParsePrefixLength(const ConfigMap& fields, std::string_view key, int most) {
   const auto length = fields.Find(key);
@@ -23,11 +94,10 @@ std::optional<int> ParsePrefixLength(const ConfigMap& fields, std::string_view k
 }
 
 KeyPart ParseKeyPart(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"attribute", "ipv4_prefix", "ipv6_prefix"};
   if (value.node().kind != Kind::kMap) {
     return {ParseAttributeName(value), std::nullopt, std::nullopt};
   }
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"attribute", "ipv4_prefix", "ipv6_prefix"});
   KeyPart part;
   if (const auto name = fields.Require("attribute", "is the name of an attribute")) {
     part.attribute = ParseAttributeName(*name);
@@ -41,10 +111,8 @@ std::vector<KeyPart> ParsePer(const ConfigValue& value) {
   std::vector<KeyPart> per;
   for (const ConfigValue& item : value.Items("is a list of attributes such as [user]")) {
     KeyPart part = ParseKeyPart(item);
-    const bool is_known = std::any_of(per.begin(), per.end(), [&](const KeyPart& other) {
-      return other.attribute == part.attribute && !part.attribute.empty();
-    });
-    if (is_known) {
+    const bool is_known = std::ranges::find(per, part.attribute, &KeyPart::attribute) != per.end();
+    if (is_known && !part.attribute.empty()) {
       item.Report(fmt::format("found \"{}\" a second time; allowed is once", part.attribute));
     }
     per.push_back(std::move(part));
@@ -68,12 +136,12 @@ Limits ParseLimits(const ConfigValue& value) {
   }
   Limits limits;
   limits.limits = ParseLimitItems(value, kAllowed);
+  WarnAboutLimits(value, limits.limits);
   return limits;
 }
 
 Override ParseOverride(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"match", "limits", "counter"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"match", "limits", "counter"});
   Override other;
   if (const auto match = fields.Require("match", "is a map of attributes to patterns")) {
     other.match = ParseMatch(*match);
@@ -102,49 +170,33 @@ void ParsePolicies(const ConfigMap& fields, Rule& rule) {
     rule.deny_cache = deny_cache->OneOf<bool>({{"true", true}, {"false", false}});
   }
   if (const auto failure = fields.Find("on_store_failure")) {
-    rule.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
-                                                            {"allow", OnStoreFailure::kAllow},
-                                                            {"deny", OnStoreFailure::kDeny},
-                                                            {"error", OnStoreFailure::kError}});
+    rule.on_store_failure = ParseOnStoreFailure(*failure);
   }
-}
-
-Duration ParseMaxLeaseTtl(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "are durations from 100ms to 1d";
-  const auto text = value.Text(kAllowed);
-  if (!text) return kDefaultMaxLeaseTtl;
-  const auto ttl = ParseDuration(*text);
-  if (ttl && *ttl >= kMinLeaseTtl && *ttl <= kMaxLeaseTtl) return *ttl;
-  value.ReportFound(kAllowed);
-  return kDefaultMaxLeaseTtl;
 }
 
 }  // namespace
 
+OnStoreFailure ParseOnStoreFailure(const ConfigValue& value) {
+  return static_cast<OnStoreFailure>(value.WordOf(kOnStoreFailures));
+}
+
 std::string ParseAttributeName(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "is the name of an attribute, 1 to 255 bytes";
-  const auto name = value.Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 255) {
-    value.ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
+  return value.NonEmptyText("is the name of an attribute, 1 to 255 bytes", 255);
 }
 
 Rule ParseRule(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 10> kKeys{
-      "name",       "match",        "per",     "limits",
-      "overrides",  "mode",         "missing", "on_store_failure",
-      "deny_cache", "max_lease_ttl"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"name", "match", "per", "limits", "overrides", "mode", "missing",
+                                 "on_store_failure", "deny_cache", "max_lease_ttl"});
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);
   if (const auto name = fields.Require("name", "are 1 to 100 letters, digits, _, . and -")) {
     rule.name = name->Name();
   }
   if (const auto match = fields.Find("match")) rule.match = ParseMatch(*match);
-  if (const auto per = fields.Find("per")) rule.per = ParsePer(*per);
+  if (const auto per = fields.Find("per")) {
+    rule.per = ParsePer(*per);
+    if (!fields.Find("missing")) WarnAboutMissingAttributes(*per, rule);
+  }
   if (const auto limits = fields.Require("limits", "are a list of limits, blocked and unlimited")) {
     rule.limits = ParseLimits(*limits);
   }
@@ -154,8 +206,9 @@ Rule ParseRule(const ConfigValue& value) {
     }
   }
   ParsePolicies(fields, rule);
-  if (const auto ttl = fields.Find("max_lease_ttl")) rule.max_lease_ttl = ParseMaxLeaseTtl(*ttl);
-  WarnAbout(value, rule);
+  if (const auto ttl = fields.Find("max_lease_ttl")) {
+    rule.max_lease_ttl = ttl->Length(kMinLeaseTtl, kMaxLeaseTtl).value_or(rule.max_lease_ttl);
+  }
   return rule;
 }
 

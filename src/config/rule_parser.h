@@ -1,7 +1,9 @@
 // One item of `rules`.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "config/config_value.h"
 #include "match/rule.h"
@@ -10,6 +12,11 @@ namespace sluice {
 
 // Reports mistakes in `value`; the result is then unusable, except possibly its name.
 Rule ParseRule(const ConfigValue& value);
+
+// The words for OnStoreFailure, in the order of its values.
+inline constexpr std::array<std::string_view, 4> kOnStoreFailures{"local", "allow", "deny",
+                                                                  "error"};
+OnStoreFailure ParseOnStoreFailure(const ConfigValue& value);
 
 // The name of an attribute: 1 to 255 bytes. Empty if invalid.
 std::string ParseAttributeName(const ConfigValue& value);

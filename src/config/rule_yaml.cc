@@ -1,11 +1,11 @@
 #include "config/rule_yaml.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "config/rule_parser.h"
 #include "match/pattern_yaml.h"
 
 namespace sluice {
@@ -21,8 +21,7 @@ std::string ToYaml(const KeyPart& part) {
 
 std::string ListOf(const std::vector<KeyPart>& parts) {
   std::vector<std::string> texts;
-  std::transform(parts.begin(), parts.end(), std::back_inserter(texts),
-                 [](const KeyPart& part) { return ToYaml(part); });
+  for (const KeyPart& part : parts) texts.push_back(ToYaml(part));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
@@ -79,8 +78,7 @@ class ParameterWriter final : public Parameters {
 std::string CountsOf(const RuleLimit& limit) {
   const Counts& counts = limit.counts;
   if (counts.empty()) return "";
-  const bool is_sum =
-      std::all_of(counts.begin(), counts.end(), [](const auto& it) { return it.weight == 1; });
+  const bool is_sum = std::ranges::all_of(counts, [](const auto& it) { return it.weight == 1; });
   std::vector<std::string> texts;
   for (const CountedAmount& it : counts) {
     texts.push_back(YamlScalar(it.name) + (is_sum ? "" : fmt::format(": {}", it.weight)));
@@ -121,20 +119,6 @@ std::string ToYaml(const std::vector<Override>& overrides) {
   return text;
 }
 
-std::string_view ToString(OnStoreFailure policy) {
-  switch (policy) {
-    case OnStoreFailure::kLocal:
-      return "local";
-    case OnStoreFailure::kAllow:
-      return "allow";
-    case OnStoreFailure::kDeny:
-      return "deny";
-    case OnStoreFailure::kError:
-      return "error";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string ToYaml(const Rule& rule) {
@@ -152,13 +136,23 @@ std::string ToYaml(const Rule& rule) {
     text += "missing: skip\n";
   }
   if (rule.on_store_failure != OnStoreFailure::kLocal) {
-    text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
+    text += fmt::format("on_store_failure: {}\n",
+                        kOnStoreFailures[static_cast<std::size_t>(rule.on_store_failure)]);
   }
   if (!rule.deny_cache) text += "deny_cache: false\n";
   if (rule.max_lease_ttl != kDefaultMaxLeaseTtl) {
     text += fmt::format("max_lease_ttl: {}\n", FormatDuration(rule.max_lease_ttl));
   }
   return text;
+}
+
+std::string ToYamlItem(const Rule& rule) {
+  std::string item = "  - " + ToYaml(rule);
+  item.pop_back();
+  for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
+    item.insert(at + 1, "    ");
+  }
+  return item;
 }
 
 std::string ToYaml(const Domain& domain) {
@@ -168,14 +162,7 @@ std::string ToYaml(const Domain& domain) {
   }
   if (!domain.colocate.empty()) text += fmt::format("colocate: {}\n", YamlScalar(domain.colocate));
   text += "rules:\n";
-  for (const Rule& rule : domain.rules) {
-    std::string item = "  - " + ToYaml(rule);
-    item.pop_back();
-    for (std::size_t at = 0; (at = item.find('\n', at)) != item.npos; at += 5) {
-      item.insert(at + 1, "    ");
-    }
-    text += item + "\n";
-  }
+  for (const Rule& rule : domain.rules) text += ToYamlItem(rule) + "\n";
   return text;
 }
 

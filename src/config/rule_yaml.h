@@ -12,6 +12,9 @@ namespace sluice {
 // The keys of one item of `rules`, without defaults, one per line or more.
 std::string ToYaml(const Rule& rule);
 
+// The rule as an item of `rules`, without the last line break.
+std::string ToYamlItem(const Rule& rule);
+
 // A rule file.
 std::string ToYaml(const Domain& domain);
 

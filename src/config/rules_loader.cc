@@ -1,21 +1,17 @@
 #include "config/rules_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "config/config_value.h"
 #include "config/rule_parser.h"
-#include "config/yaml_reader.h"
 
 namespace sluice {
 namespace {
@@ -34,123 +30,86 @@ std::string ParseDomainName(const ConfigValue& value) {
 // Reads a sequence of files into one set.
 class Loader {
  public:
-  void Read(std::string_view file, std::string_view text);
-  LoadedRules Finish();
+  explicit Loader(Diagnostics errors) { loaded_.errors = std::move(errors); }
 
-  Diagnostics& errors() { return loaded_.errors; }
+  void Read(std::string_view file, std::string_view text) {
+    FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
+    Domain domain;
+    Lines names;
+    const YamlNode root_node{.kind = YamlNode::Kind::kMap};
+    const ConfigValue root(root_node, report);
+    const ConfigValue rules = root.At("rules", root_node);
+    const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
+                                  AddRule(rules.At(index, item), names, domain);
+                                }};
+    const YamlNode document = ReadYaml(file, text, stream, loaded_.errors);
+    if (document.kind == YamlNode::Kind::kRefused) return;
+    ReadDomain(ConfigValue(document, report), domain);
+    loaded_.rules.push_back(std::move(domain));
+  }
+
+  LoadedRules Finish() {
+    SortByPosition(loaded_.errors);
+    SortByPosition(loaded_.warnings);
+    return std::move(loaded_);
+  }
 
  private:
   using Lines = std::unordered_map<std::string, int>;
 
-  void AddRule(const ConfigValue& item, Lines& names, Domain& domain);
-  void ReadDomain(const ConfigValue& document, Domain& domain);
-  void CheckDomainIsNew(const ConfigValue& name, const std::string& domain);
+  void AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
+    Rule rule = ParseRule(item);
+    if (!rule.name.empty()) {
+      const YamlNode& name = *item.node().Find("name");
+      const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
+      if (!is_new) {
+        item.At("name", name)
+            .Report(fmt::format(
+                "found \"{}\", the name of the rule on line {}; each name is allowed once",
+                rule.name, known->second));
+      }
+    }
+    domain.rules.push_back(std::move(rule));
+  }
+
+  void ReadDomain(const ConfigValue& document, Domain& domain) {
+    const ConfigMap fields(document, {"domain", "unmatched", "colocate", "rules"});
+    if (const auto name = fields.Require("domain", kDomainNames)) {
+      domain.name = ParseDomainName(*name);
+      CheckDomainIsNew(*name, domain.name);
+    }
+    if (const auto unmatched = fields.Find("unmatched")) {
+      domain.unmatched =
+          unmatched->OneOf<Unmatched>({{"allow", Unmatched::kAllow}, {"deny", Unmatched::kDeny}});
+    }
+    if (const auto colocate = fields.Find("colocate")) {
+      domain.colocate = ParseAttributeName(*colocate);
+    }
+    if (const auto rules = fields.Require("rules", "is a list of rules")) {
+      rules->Items("is a list of rules");
+    }
+  }
+
+  void CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
+    const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
+    if (is_new) return;
+    name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file per domain",
+                            domain, known->second));
+  }
 
   LoadedRules loaded_;
   std::unordered_map<std::string, std::string> domains_;  // domain to file
 };
 
-void Loader::Read(std::string_view file, std::string_view text) {
-  FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
-  Domain domain;
-  Lines names;
-  const YamlNode root_node{.kind = YamlNode::Kind::kMap, .position = {}, .text = "", .items = {}};
-  const ConfigValue root(root_node, report);
-  const ConfigValue rules = root.At("rules", root_node);
-  const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
-                                AddRule(rules.At(index, item), names, domain);
-                              }};
-  const YamlNode document = ReadYaml(file, text, stream, loaded_.errors);
-  if (document.kind == YamlNode::Kind::kRefused) return;
-  ReadDomain(ConfigValue(document, report), domain);
-  loaded_.rules.push_back(std::move(domain));
-}
-
-void Loader::AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
-  Rule rule = ParseRule(item);
-  if (!rule.name.empty()) {
-    const YamlNode& name = *item.node().Find("name");
-    const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
-    if (!is_new) {
-      item.At("name", name)
-          .Report(fmt::format(
-              "found \"{}\", the name of the rule on line {}; each name is allowed once", rule.name,
-              known->second));
-    }
-  }
-  domain.rules.push_back(std::move(rule));
-}
-
-void Loader::ReadDomain(const ConfigValue& document, Domain& domain) {
-  static constexpr std::array<std::string_view, 4> kKeys{"domain", "unmatched", "colocate",
-                                                         "rules"};
-  const ConfigMap fields(document, kKeys);
-  if (const auto name = fields.Require("domain", kDomainNames)) {
-    domain.name = ParseDomainName(*name);
-    CheckDomainIsNew(*name, domain.name);
-  }
-  if (const auto unmatched = fields.Find("unmatched")) {
-    domain.unmatched =
-        unmatched->OneOf<Unmatched>({{"allow", Unmatched::kAllow}, {"deny", Unmatched::kDeny}});
-  }
-  if (const auto colocate = fields.Find("colocate")) {
-    domain.colocate = ParseAttributeName(*colocate);
-  }
-  if (const auto rules = fields.Require("rules", "is a list of rules")) {
-    rules->Items("is a list of rules");
-  }
-}
-
-void Loader::CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
-  const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
-  if (is_new) return;
-  name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file per domain", domain,
-                          known->second));
-}
-
-LoadedRules Loader::Finish() {
-  SortByPosition(loaded_.errors);
-  SortByPosition(loaded_.warnings);
-  return std::move(loaded_);
-}
-
 bool IsRuleFile(const fs::directory_entry& entry, const FileChoice& choice) {
   if (!choice.is_rule_file(entry.path().filename().native())) return false;
   std::error_code unreadable;
   const fs::file_status status = entry.status(unreadable);
-  return fs::is_regular_file(status) || !fs::exists(status);  // ReadText reports a dangling link
-}
-
-// The sorted names of the rule files in `directory`. Empty if it cannot be read.
-std::optional<std::vector<std::string>> ListRuleFiles(const std::string& directory,
-                                                      const FileChoice& choice,
-                                                      std::error_code& error) {
-  std::vector<std::string> files;
-  fs::recursive_directory_iterator entries(directory, error);
-  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-    const bool hidden = entries->path().filename().native().starts_with('.');
-    if (hidden || !choice.recursive) entries.disable_recursion_pending();
-    if (IsRuleFile(*entries, choice)) files.push_back(entries->path().string());
-  }
-  if (error) return std::nullopt;
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::optional<std::string> ReadText(const std::string& file) {
-  errno = 0;
-  std::ifstream input(file, std::ios::binary | std::ios::ate);
-  if (!input) return std::nullopt;
-  std::string text(static_cast<std::size_t>(std::max<std::streamoff>(input.tellg(), 0)), '\0');
-  input.seekg(0);
-  input.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(input.gcount()));
-  if (input.bad() || (input.fail() && !input.eof())) return std::nullopt;
-  return text;
+  return fs::is_regular_file(status) || !fs::exists(status);  // AddFile reports a dangling link
 }
 
 void AddFile(const std::string& name, RuleTexts& texts) {
-  if (auto text = ReadText(name)) {
+  if (auto text = ReadFileOrErrno(name)) {
     texts.fingerprint +=
         fmt::format("{} {}\n", Sha256Hex128(*text), fs::path(name).filename().string());
     texts.files.push_back({name, std::move(*text)});
@@ -167,42 +126,37 @@ bool IsRuleFileName(std::string_view name) {
 
 RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) {
   RuleTexts texts;
+  std::vector<std::string> names;
   std::error_code error;
-  const auto names = ListRuleFiles(directory, choice, error);
-  if (!names) {
+  fs::recursive_directory_iterator entries(directory, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    const bool hidden = entries->path().filename().native().starts_with('.');
+    if (hidden || !choice.recursive) entries.disable_recursion_pending();
+    if (IsRuleFile(*entries, choice)) names.push_back(entries->path().string());
+  }
+  if (error) {
     texts.errors.push_back({directory, {}, "", "cannot be read: " + error.message()});
     return texts;
   }
-  for (const std::string& name : *names) AddFile(name, texts);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) AddFile(name, texts);
   return texts;
 }
 
-RuleTexts ReadRuleFile(const std::string& file) {
-  RuleTexts texts;
-  AddFile(file, texts);
-  return texts;
-}
-
-RuleTexts ReadRulesAt(const std::string& path) {
+RuleTexts ReadRulesAt(const std::string& path, const FileChoice& choice) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) ? ReadRuleFile(path) : ReadRuleFiles(path);
+  if (!fs::is_regular_file(path, ignored)) return ReadRuleFiles(path, choice);
+  RuleTexts texts;
+  AddFile(path, texts);
+  return texts;
 }
 
 LoadedRules ParseRules(RuleTexts texts) {
-  Loader loader;
-  loader.errors() = std::move(texts.errors);
+  Loader loader(std::move(texts.errors));
   for (RuleFile& file : texts.files) {
     loader.Read(file.name, file.text);
     file.text = std::string();
   }
-  return loader.Finish();
-}
-
-LoadedRules LoadRules(const std::string& directory) { return ParseRules(ReadRuleFiles(directory)); }
-
-LoadedRules ParseRules(std::span<const RuleFile> files) {
-  Loader loader;
-  for (const RuleFile& file : files) loader.Read(file.name, file.text);
   return loader.Finish();
 }
 

@@ -4,7 +4,6 @@
 // Thread-safe.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,17 +48,10 @@ struct FileChoice {
 // directory without rule files is not an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice = {});
 
-// Reads one rule file.
-RuleTexts ReadRuleFile(const std::string& file);
-
 // Reads the rule files of a directory, or a single file.
-RuleTexts ReadRulesAt(const std::string& path);
+RuleTexts ReadRulesAt(const std::string& path, const FileChoice& choice = {});
 
 // Frees the memory of each text after parsing it.
 LoadedRules ParseRules(RuleTexts texts);
-LoadedRules ParseRules(std::span<const RuleFile> files);
-
-// ReadRuleFiles and ParseRules.
-LoadedRules LoadRules(const std::string& directory);
 
 }  // namespace sluice

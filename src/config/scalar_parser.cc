@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/ip_address.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -36,21 +37,11 @@ constexpr Duration kLongest = days(3650);
 
 constexpr std::array<std::string_view, 4> kIdentityTypes = {"dns", "uri", "ip", "email"};
 
-bool IsIdentityType(std::string_view word) {
-  return std::find(kIdentityTypes.begin(), kIdentityTypes.end(), word) != kIdentityTypes.end();
-}
-
 // The likely type of a name that was given without one.
 std::string_view IdentityTypeOf(std::string_view name) {
   if (IpAddress::Parse(name)) return "ip";
   if (name.find(':') != std::string_view::npos) return "uri";
   return name.find('@') != std::string_view::npos ? "email" : "dns";
-}
-
-std::string Lowercase(std::string_view word) {
-  std::string lower(word);
-  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
 }
 
 // Parses leading digits, without a sign; `text` becomes the rest.
@@ -123,7 +114,8 @@ Result<std::string> ParseIdentity(std::string_view text) {
   constexpr std::string_view kAllowed = "is a name with its type (dns:, uri:, ip: or email:)";
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string type = Lowercase(text.substr(0, colon));
-  const bool has_type = colon < text.size() && IsIdentityType(type);
+  const bool has_type =
+      colon < text.size() && std::ranges::find(kIdentityTypes, type) != kIdentityTypes.end();
   const std::string_view name = has_type ? text.substr(colon + 1) : text;
   if (name.empty()) return Found(text, kAllowed);
   if (!has_type || !text.starts_with(type)) {

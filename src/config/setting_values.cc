@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "config/scalar_parser.h"
 #include "core/format.h"
 
@@ -16,16 +16,6 @@ namespace {
 
 [[nodiscard]] Error NotAllowed(std::string_view found, std::string_view allowed) {
   return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
-}
-
-// Parses all of `text` as a number; `base` is for integers.
-template <typename Number, typename... Base>
-std::optional<Number> ParseNumber(std::string_view text, Base... base) {
-  Number number{};
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, base...);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
@@ -155,7 +145,7 @@ Setter SetListen(Address& place) {
 
 Setter SetListenOr(std::string& place, std::vector<std::string_view> words) {
   return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
-    const bool is_word = std::find(words.begin(), words.end(), text) != words.end();
+    const bool is_word = std::ranges::find(words, text) != words.end();
     if (const auto address = Address::Parse(text); !is_word && !address) {
       return InvalidArgument(
           fmt::format("{}, or {}", address.error().message, fmt::join(words, ", or ")));
@@ -204,8 +194,7 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
     std::vector<std::pair<std::string, std::string>> pairs;
     for (const std::string_view part : SplitAtCommas(text)) {
       const std::size_t at = part.find(between);
-      std::string name(part.substr(0, at));
-      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      std::string name = Lowercase(part.substr(0, at));
       if (at == part.npos || name.empty() ||
           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != name.npos) {
         return NotAllowed(text, fmt::format("name{}value, separated by commas", between));
@@ -220,12 +209,12 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
 Setter SetHeaderNames(std::array<std::string*, 3> places) {
   return [places](std::string_view text) -> Result<void> {
     const auto is_name = [](std::string_view name) {
-      return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
         return std::isalnum(c) || c == '-' || c == '_';
       });
     };
     const auto names = SplitAtCommas(text);
-    if (names.size() != places.size() || !std::all_of(names.begin(), names.end(), is_name)) {
+    if (names.size() != places.size() || !std::ranges::all_of(names, is_name)) {
       return NotAllowed(text, "three names of letters, digits, - and _, separated by commas");
     }
     for (std::size_t i = 0; i < places.size(); ++i) *places[i] = names[i];
@@ -235,7 +224,7 @@ Setter SetHeaderNames(std::array<std::string*, 3> places) {
 
 Setter SetWord(std::string& place, std::vector<std::string_view> words) {
   return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
-    if (std::find(words.begin(), words.end(), text) == words.end()) {
+    if (std::ranges::find(words, text) == words.end()) {
       return NotAllowed(
           text,
           fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back()));

@@ -1,7 +1,6 @@
 #include "config/settings.h"
 
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -134,12 +133,9 @@ class Reader {
     return nullptr;
   }
 
-  template <typename Name>
-  static bool IsNamedBy(const Setting& setting, Name Setting::*name) {
-    if constexpr (std::is_same_v<Name, std::string>) {
-      if (name == &Setting::variable) return true;
-    }
-    return !setting.is_secret;
+  static bool IsNamedBy(const Setting& setting, auto Setting::*name) {
+    const void* const named = &(setting.*name);
+    return !setting.is_secret || named == &setting.variable;
   }
 
   // The error for a name that no setting has.

@@ -42,18 +42,18 @@ struct XdsSettings {
 
 // The settings of Envoy's rate limit service, which is on with a directory or a control plane.
 struct EnvoySettings {
-  std::string rules_directory;
-  XdsSettings xds;
+  std::string rules_directory = {};
+  XdsSettings xds = {};
   bool merge_domains = false;
   bool shadow_mode = false;
   bool quota_mode = false;
-  bool count_denied = false;
-  double near_limit_ratio = 0;
+  bool count_denied = true;
+  double near_limit_ratio = 0.8;
   bool metric_names = false;
   bool dynamic_metadata = false;
-  std::string limit_header;  // names of headers of answers; all three are empty: no headers
-  std::string remaining_header;
-  std::string reset_header;
+  std::string limit_header = {};  // names of headers of answers; all three are empty: no headers
+  std::string remaining_header = {};
+  std::string reset_header = {};
 
   bool is_on() const { return !rules_directory.empty() || !xds.server.empty(); }
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -102,7 +102,7 @@ class TreeReader {
       Take(event);
       yaml_event_delete(&event);
     }
-    if (failed_) return {.kind = Kind::kRefused, .position = {}, .text = "", .items = {}};
+    if (failed_) return {.kind = Kind::kRefused};
     return std::move(document_);
   }
 
@@ -148,7 +148,7 @@ class TreeReader {
     } else if (MayCopy(anchored->second, position)) {
       return Attach(anchored->second);
     }
-    Attach({.kind = Kind::kRefused, .position = position, .text = "", .items = {}});
+    Attach({.kind = Kind::kRefused, .position = position});
   }
 
   void TakeScalar(const yaml_event_t& event) {
@@ -211,7 +211,7 @@ class TreeReader {
       Refuse(position, "found an anchor");
     }
     if (tag != nullptr) Refuse(position, fmt::format("found the tag \"{}\"", TextOf(tag)));
-    return {.kind = kind, .position = position, .text = "", .items = {}};
+    return {.kind = kind, .position = position};
   }
 
   void Open(Kind kind, const yaml_event_t& event, const yaml_char_t* tag, const yaml_char_t* anchor,
@@ -317,7 +317,7 @@ class TreeReader {
   std::size_t row_ = 0;
   int documents_ = 0;
   bool failed_ = false;
-  YamlNode document_{.kind = Kind::kNull, .position = {1, 1}, .text = "", .items = {}};
+  YamlNode document_{.kind = Kind::kNull, .position = {1, 1}};
 };
 
 // Finds bytes that are not text.
@@ -352,7 +352,7 @@ YamlNode ReadYaml(std::string_view file, std::string_view text, const YamlItemSt
   if (const auto wrong = FindNonText(text)) {
     errors.push_back({std::string(file), wrong->first, "",
                       fmt::format("found {}; allowed is UTF-8 text", wrong->second)});
-    return {.kind = Kind::kRefused, .position = {}, .text = "", .items = {}};
+    return {.kind = Kind::kRefused};
   }
   return TreeReader(file, text, stream, errors, aliases).Read();
 }

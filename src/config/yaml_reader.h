@@ -20,10 +20,10 @@ struct YamlNode {
     kRefused,  // already reported: do not report it again
   };
   Kind kind = Kind::kNull;
-  Position position;
-  std::string text;             // of a scalar
-  std::vector<YamlNode> items;  // of a sequence; of a map: keys and values alternating
-  bool quoted = false;          // a scalar in quotes, which is always a string
+  Position position = {};
+  std::string text = {};             // of a scalar
+  std::vector<YamlNode> items = {};  // of a sequence; of a map: keys and values alternating
+  bool quoted = false;               // a scalar in quotes, which is always a string
 
   // The value of `key`, or null if absent. REQUIRES: a map.
   const YamlNode* Find(std::string_view key) const;

@@ -7,8 +7,8 @@
 #include <google/protobuf/util/json_util.h>
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "client/client.h"
 #include "client/message_json.h"
 #include "console/fleet_state.h"

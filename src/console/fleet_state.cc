@@ -1,6 +1,7 @@
 #include "console/fleet_state.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -46,7 +47,7 @@ struct Latencies {
   LatencyState State() const { return {.p50 = Quantile(0.5), .p99 = Quantile(0.99)}; }
 };
 
-void Accumulate(const Rate& more, Rate& to) {
+void Accumulate(const DecisionRate& more, DecisionRate& to) {
   to.allowed += more.allowed;
   to.denied += more.denied;
 }
@@ -126,8 +127,8 @@ class Merger {
     rule.rule = from.rule();
     rule.shadow = from.shadow();
     for (const v1::SourceDecisions& it : from.decisions()) {
-      const Rate rate{.allowed = static_cast<double>(it.allowed()) / seconds,
-                      .denied = static_cast<double>(it.denied()) / seconds};
+      const DecisionRate rate{.allowed = static_cast<double>(it.allowed()) / seconds,
+                              .denied = static_cast<double>(it.denied()) / seconds};
       const bool known = v1::Source_IsValid(it.source());
       Accumulate(rate, rule.by_source[known ? static_cast<std::size_t>(it.source()) : 0]);
       Accumulate(rate, rule.rate);
@@ -153,8 +154,7 @@ class Merger {
   static std::vector<KeyState> Sorted(Keys& keys) {
     std::vector<KeyState> sorted;
     for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const auto& a, const auto& b) { return a.count > b.count; });
+    std::ranges::stable_sort(sorted, std::greater<>(), &KeyState::count);
     return sorted;
   }
 
@@ -193,7 +193,7 @@ Json ToJson(const ServerState& from) {
 Json ToJson(const RuleState& from) {
   Json sources = Json::object();
   for (std::size_t i = 1; i < from.by_source.size(); ++i) {
-    const Rate& rate = from.by_source[i];
+    const DecisionRate& rate = from.by_source[i];
     if (rate.all() == 0) continue;
     std::string name = v1::Source_Name(static_cast<v1::Source>(i)).substr(sizeof "SOURCE_" - 1);
     for (char& c : name) c = c == '_' ? '_' : static_cast<char>(c - 'A' + 'a');

@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-struct Rate {
+struct DecisionRate {
   double allowed = 0, denied = 0;  // a second
   double all() const { return allowed + denied; }
 };
@@ -25,8 +25,8 @@ struct Rate {
 struct RuleState {
   std::string domain, rule;  // empty rule: no rule decided
   bool shadow = false;
-  Rate rate;
-  std::array<Rate, v1::Source_ARRAYSIZE> by_source{};  // by v1::Source
+  DecisionRate rate;
+  std::array<DecisionRate, v1::Source_ARRAYSIZE> by_source{};  // by v1::Source
 };
 
 struct LatencyState {
@@ -39,7 +39,7 @@ struct ServerState {
   std::string error;  // why it is not watched; empty if it is watched, or has not answered yet
   bool answers = false;
   double checks_per_second = 0;
-  Rate rate;
+  DecisionRate rate;
   LatencyState checks;
   v1::WatchedStore store;
   std::uint64_t fleet_servers = 0;
@@ -59,7 +59,7 @@ struct FleetState {
   std::vector<ServerState> servers;
   double checks_per_second = 0;
   // The sum over all rules except shadow rules: a check counts once for each rule that took part.
-  Rate rate;
+  DecisionRate rate;
   LatencyState checks, store;
   std::vector<RuleState> rules;  // by domain and name
   std::uint64_t rules_left_out = 0;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "client/grpc_call.h"
 #include "client/http2_connection.h"
 
 namespace sluice {
@@ -23,19 +22,12 @@ bool IsRefusal(const Error& error) {
 
 }  // namespace
 
-// One connection and its call.
-class ServerWatch::Call final : public GrpcCall, public net::Flushable {
+class ServerWatch::Call final : public LoneCall {
  public:
   Call(ServerWatch& owner, net::Loop& loop)
-      : Flushable(net::FlushStage::kStore),  // before the connection
-        owner_(&owner),
-        connection_(loop, owner.target_, owner.tls_, kSilence,
-                    [this, &loop] { loop.RequestFlush(*this); }) {
-    request_ = GrpcFrame(v1::WatchRequest().SerializeAsString());
-    request_complete_ = true;
-  }
-
-  bool connected() const { return connection_.settled(); }
+      : LoneCall(loop, owner.target_, owner.tls_, kSilence, "/sluice.v1.Admin/Watch",
+                 v1::WatchRequest().SerializeAsString()),
+        owner_(&owner) {}
 
   // Destroys `call` at the end of the iteration. Until then it does not use its owner.
   static void Dispose(std::unique_ptr<Call> call, net::Loop& loop) {
@@ -44,14 +36,6 @@ class ServerWatch::Call final : public GrpcCall, public net::Flushable {
   }
 
  private:
-  void Flush() override {
-    if (!sent_ && connection_.accepts_requests()) {
-      sent_ = true;
-      connection_.Request("/sluice.v1.Admin/Watch", *this);
-    }
-    if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
-  }
-
   void OnMessage(std::string_view message) override {
     v1::WatchFrame frame;
     if (owner_ == nullptr) return;
@@ -67,8 +51,6 @@ class ServerWatch::Call final : public GrpcCall, public net::Flushable {
   }
 
   ServerWatch* owner_;  // null: disposed of
-  Http2Connection connection_;
-  bool sent_ = false;
 };
 
 ServerWatch::ServerWatch(net::IoThreads& io, std::string name, Target target,

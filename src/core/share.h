@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/clock.h"
-
 namespace sluice {
 
 // The fraction parts/of. Units are rounded down; the remaining units go one each to the servers

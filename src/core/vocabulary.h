@@ -2,6 +2,8 @@
 // that do not use protobuf.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -44,7 +46,13 @@ inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 inline constexpr std::int64_t kMaxProduct = std::int64_t{1} << 52;
 
 // As written in output: "allowed", "store", …
-std::string_view ToString(Decision decision);
-std::string_view ToString(Source source);
+inline std::string_view ToString(Decision decision) {
+  return decision == Decision::kAllowed ? "allowed" : "denied";
+}
+inline std::string_view ToString(Source source) {
+  constexpr std::array<std::string_view, 6> kNames{"store", "deny_cache", "fallback",
+                                                   "rule",  "no_rule",    "grant"};
+  return kNames.at(static_cast<std::size_t>(source) - 1);
+}
 
 }  // namespace sluice

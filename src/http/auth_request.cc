@@ -10,8 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/percent.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "config/scalar_parser.h"
 #include "limiter/check_request.h"
 

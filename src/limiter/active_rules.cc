@@ -20,18 +20,11 @@ std::unordered_map<std::string_view, std::size_t> RowsOfDomains(const RuleIndex&
   return rows;
 }
 
-std::size_t LimitsOfAmounts(const Limits& limits) {
-  std::size_t count = limits.limits.size();
-  while (count > 0 && limits.limits[count - 1].counts.empty()) --count;
-  return count;
-}
-
-std::size_t LimitsOfAmounts(const Rule& rule) {
-  std::size_t count = LimitsOfAmounts(rule.limits);
-  for (const Override& other : rule.overrides) {
-    count = std::max(count, LimitsOfAmounts(other.limits));
-  }
-  return count;
+// The most limits that the rule has for one request.
+std::size_t MostLimits(const Rule& rule) {
+  std::size_t most = rule.limits.limits.size();
+  for (const Override& other : rule.overrides) most = std::max(most, other.limits.limits.size());
+  return most;
 }
 
 constexpr std::array<const char*, kHoldResults> kHoldResultNames{"in_time", "too_slow", "overload",
@@ -44,15 +37,13 @@ bool Adapts(const Rule& rule) {
   return adapts(rule.limits) || std::ranges::any_of(rule.overrides, adapts, &Override::limits);
 }
 
-// The counter or gauge in `slot`, made on first use.
-template <typename Metric, typename Make>
-Metric& MetricIn(std::atomic<Metric*>& slot, const Make& make) {
-  Metric* metric = slot.load(std::memory_order_acquire);
-  if (metric == nullptr) {
-    metric = &make();
-    slot.store(metric, std::memory_order_release);
-  }
-  return *metric;
+MetricLabels LabelsOf(const IndexedRule& rule) {
+  return {{"domain", rule.domain}, {"rule", rule.rule.name}};
+}
+
+MetricLabels WithLabel(std::string label, std::string value, MetricLabels labels) {
+  labels.emplace(std::move(label), std::move(value));
+  return labels;
 }
 
 }  // namespace
@@ -71,12 +62,28 @@ ActiveRules::~ActiveRules() {
   for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
 }
 
+// The counter or gauge in `slot`, made on first use with the labels that `labels` returns.
+template <typename Metric, typename Labels>
+Metric& ActiveRules::MetricIn(std::atomic<Metric*>& slot, std::string_view name,
+                              std::string_view help, const Labels& labels) const {
+  Metric* metric = slot.load(std::memory_order_acquire);
+  if (metric == nullptr) {
+    if constexpr (std::is_same_v<Metric, Counter>) {
+      metric = &metrics_.CounterFor(name, help, labels());
+    } else {
+      metric = &metrics_.GaugeFor(name, help, labels());
+    }
+    slot.store(metric, std::memory_order_release);
+  }
+  return *metric;
+}
+
 ActiveRules::Row& ActiveRules::RowAt(std::size_t row) const {
   std::atomic<Row*>& slot = rows_[row];
   Row* made = slot.load(std::memory_order_acquire);
   if (made != nullptr) return *made;
   const auto rules = index->rules();
-  auto fresh = std::make_unique<Row>(row < rules.size() ? LimitsOfAmounts(rules[row].rule) : 0);
+  auto fresh = std::make_unique<Row>(row < rules.size() ? MostLimits(rules[row].rule) : 0);
   if (slot.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) {
     return *fresh.release();
   }
@@ -135,16 +142,12 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
     const std::int64_t units = limit.units - limit.verdict.dropped;
     if (limit.counts == nullptr || limit.counts->empty() || !limit.state_known || units == 0)
       continue;
-    const IndexedRule& rule = *limit.rule;
-    const auto make = [&]() -> Counter& {
-      return metrics_.CounterFor("sluice_units_total",
-                                 "Units taken by limits with counts, without refunds.",
-                                 {{"domain", rule.domain},
-                                  {"rule", rule.rule.name},
-                                  {"limit", std::to_string(limit.index)}});
+    const auto labels = [&] {
+      return WithLabel("limit", std::to_string(limit.index), LabelsOf(*limit.rule));
     };
-    Row& row = RowAt(rule.id);
-    MetricIn(row.units[limit.index], make).Increment(static_cast<std::uint64_t>(units));
+    MetricIn(RowAt(limit.rule->id).units[limit.index], "sluice_units_total",
+             "Units taken by limits with counts, without refunds.", labels)
+        .Increment(static_cast<std::uint64_t>(units));
   }
 }
 
@@ -153,11 +156,8 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   Row& row = RowAt(limit.rule->id);
   const auto show = [&](std::atomic<Gauge*>& slot, std::string_view name, std::string_view help,
                         std::int64_t value) {
-    const auto make = [&]() -> Gauge& {
-      return metrics_.GaugeFor(name, help,
-                               {{"domain", limit.rule->domain}, {"rule", limit.rule->rule.name}});
-    };
-    MetricIn(slot, make).Set(static_cast<double>(value));
+    const auto labels = [&] { return LabelsOf(*limit.rule); };
+    MetricIn(slot, name, help, labels).Set(static_cast<double>(value));
   };
   const Verdict& verdict = limit.verdict;
   show(row.limit_now, "sluice_adaptive_limit",
@@ -177,26 +177,19 @@ void ActiveRules::CountHold(std::string_view domain, std::string_view rule, Hold
   if (found == adapting_.end()) return;
   const IndexedRule& its = *found->second;
   Row& row = RowAt(its.id);
-  const auto labels = [&](const char* name, const char* value) {
-    return MetricLabels{{"domain", its.domain}, {"rule", its.rule.name}, {name, value}};
-  };
   for (std::size_t i = 0; i < kHoldResults; ++i) {
-    const auto make = [&]() -> Counter& {
-      return metrics_.CounterFor("sluice_adaptive_holds_total",
-                                 "Released holds of a rule with adapt: in_time, too_slow (longer "
-                                 "than latency), overload (as the caller says) or ignored.",
-                                 labels("result", kHoldResultNames[i]));
-    };
-    MetricIn(row.holds[i], make).Increment(i == static_cast<std::size_t>(result) ? 1 : 0);
+    MetricIn(row.holds[i], "sluice_adaptive_holds_total",
+             "Released holds of a rule with adapt: in_time, too_slow (longer than latency), "
+             "overload (as the caller says) or ignored.",
+             [&] { return WithLabel("result", kHoldResultNames[i], LabelsOf(its)); })
+        .Increment(i == static_cast<std::size_t>(result) ? 1 : 0);
   }
   for (const bool up : {false, true}) {
-    const auto make = [&]() -> Counter& {
-      return metrics_.CounterFor("sluice_adaptive_moved_slots_total",
-                                 "Slots by which these holds moved the limit.",
-                                 labels("direction", up ? "up" : "down"));
-    };
     const std::int64_t slots = std::max<std::int64_t>(0, up ? moved : -moved);
-    MetricIn(row.moves[up ? 1 : 0], make).Increment(static_cast<std::uint64_t>(slots));
+    MetricIn(row.moves[up ? 1 : 0], "sluice_adaptive_moved_slots_total",
+             "Slots by which these holds moved the limit.",
+             [&] { return WithLabel("direction", up ? "up" : "down", LabelsOf(its)); })
+        .Increment(static_cast<std::uint64_t>(slots));
   }
 }
 
@@ -205,7 +198,10 @@ void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {
   for (const RuleMatch& match : matches) {
     if (!match.limits.empty()) continue;
     if (match.outcome == Outcome::kSkipped) {
-      CountSkipped(*match.rule);
+      MetricIn(RowAt(match.rule->id).skipped, "sluice_rules_skipped_total",
+               "Checks that skipped a rule because an attribute of its per is missing.",
+               [&] { return LabelsOf(*match.rule); })
+          .Increment();
     } else {
       const bool allows = match.outcome == Outcome::kCount || match.outcome == Outcome::kUnlimited;
       CountCheck(*match.rule, allows ? Decision::kAllowed : Decision::kDenied, Source::kRule);
@@ -229,12 +225,12 @@ void ActiveRules::CountUnmatched(std::string_view domain, Decision decision) con
 void ActiveRules::CountUncounted(std::string_view domain,
                                  std::span<const std::string_view> amounts) const {
   const auto [row, name] = RowOfDomain(domain);
-  const auto make = [&, label = name]() -> Counter& {
-    return metrics_.CounterFor("sluice_uncounted_amounts_total",
-                               "Amounts of checks that no rule of their domain counts.",
-                               {{"domain", std::string(label)}});
-  };
-  MetricIn(row.uncounted, make).Increment(amounts.size());
+  MetricIn(row.uncounted, "sluice_uncounted_amounts_total",
+           "Amounts of checks that no rule of their domain counts.",
+           [label = name] {
+             return MetricLabels{{"domain", std::string(label)}};
+           })
+      .Increment(amounts.size());
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_uncounted_.load(std::memory_order_relaxed);
   if (now < next || !next_uncounted_.compare_exchange_strong(next, now + kWarningPeriod)) return;
@@ -245,28 +241,18 @@ void ActiveRules::CountUncounted(std::string_view domain,
 void ActiveRules::Count(Row& row, const Subject& subject, Decision decision, Source source) const {
   const std::size_t column =
       (static_cast<std::size_t>(decision) - 1) * kSources + (static_cast<std::size_t>(source) - 1);
-  const auto make = [&]() -> Counter& {
+  const auto labels = [&] {
     // A shadow rule decides nothing, and must not distort sums over decisions.
     std::string decided(subject.shadow ? "shadow_" : "");
     decided += ToString(decision);
-    return metrics_.CounterFor("sluice_checks_total",
-                               "Checks, counted once per rule that took part, or once if none did.",
-                               {{"domain", std::string(subject.domain)},
-                                {"rule", std::string(subject.rule)},
-                                {"decision", decided},
-                                {"source", std::string(ToString(source))}});
+    return MetricLabels{{"domain", std::string(subject.domain)},
+                        {"rule", std::string(subject.rule)},
+                        {"decision", decided},
+                        {"source", std::string(ToString(source))}};
   };
-  MetricIn(row.checks[column], make).Increment();
-}
-
-void ActiveRules::CountSkipped(const IndexedRule& rule) const {
-  const auto make = [&]() -> Counter& {
-    return metrics_.CounterFor(
-        "sluice_rules_skipped_total",
-        "Checks that skipped a rule because an attribute of its per is missing.",
-        {{"domain", rule.domain}, {"rule", rule.rule.name}});
-  };
-  MetricIn(RowAt(rule.id).skipped, make).Increment();
+  MetricIn(row.checks[column], "sluice_checks_total",
+           "Checks, counted once per rule that took part, or once if none did.", labels)
+      .Increment();
 }
 
 }  // namespace sluice

@@ -18,11 +18,14 @@
 
 #include "limiter/check_answer.h"
 #include "limiter/fallback_watch.h"
-#include "limiter/lease_outcome.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 
 namespace sluice {
+
+// What a limit that follows the load learned from a hold that was released.
+enum class HoldResult : std::uint8_t { kInTime, kTooSlow, kOverload, kIgnored };
+inline constexpr std::size_t kHoldResults = 4;
 
 class ActiveRules {
  public:
@@ -75,7 +78,7 @@ class ActiveRules {
     std::atomic<Gauge*> slots_held{nullptr};
     std::array<std::atomic<Counter*>, kHoldResults> holds{};
     std::array<std::atomic<Counter*>, 2> moves{};  // down, up
-    std::vector<std::atomic<Counter*>> units;      // by limit, up to the last with `counts`
+    std::vector<std::atomic<Counter*>> units;      // by limit
     FallbackWatch fallback;
   };
 
@@ -86,10 +89,12 @@ class ActiveRules {
     bool shadow = false;
   };
 
+  template <typename Metric, typename Labels>
+  Metric& MetricIn(std::atomic<Metric*>& slot, std::string_view name, std::string_view help,
+                   const Labels& labels) const;
   Row& RowAt(std::size_t row) const;
   std::pair<Row&, std::string_view> RowOfDomain(std::string_view domain) const;
   void Count(Row& row, const Subject& subject, Decision decision, Source source) const;
-  void CountSkipped(const IndexedRule& rule) const;
   void CountUnits(std::span<const LimitAnswer> limits) const;
   void ShowAdapting(const LimitAnswer& limit) const;
   void WatchFallback(const IndexedRule& rule, Row& row) const;

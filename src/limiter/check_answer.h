@@ -1,10 +1,12 @@
 // The answer to a check, as given to a front end.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/algorithm/limit.h"
@@ -56,16 +58,37 @@ struct CheckAnswer {
   std::vector<std::string_view> uncounted_amounts;
 
   // Clears all fields and keeps the memory.
-  void Clear();
+  void Clear() {
+    limits.clear();
+    missing_attributes.clear();
+    uncounted_amounts.clear();
+    *this = CheckAnswer{.limits = std::move(limits),
+                        .missing_attributes = std::move(missing_attributes),
+                        .uncounted_amounts = std::move(uncounted_amounts)};
+  }
 
-  bool AnyLimitDenies() const;
+  bool AnyLimitDenies() const { return std::ranges::any_of(limits, &LimitAnswer::denies); }
 
   // The longest wait that an enforced limit requires.
-  Duration LongestWait() const;
+  Duration LongestWait() const {
+    Duration longest{};
+    for (const LimitAnswer& limit : limits) {
+      if (!limit.rule->rule.shadow) longest = std::max(longest, limit.verdict.wait);
+    }
+    return longest;
+  }
 
   // The longest retry_after of the denying limits. Empty if no limit denies, or if one of them will
   // never admit the request.
-  std::optional<Duration> LongestRetry() const;
+  std::optional<Duration> LongestRetry() const {
+    std::optional<Duration> longest;
+    for (const LimitAnswer& limit : limits) {
+      if (!limit.denies()) continue;
+      if (limit.verdict.retry_after == Verdict::kNever) return std::nullopt;
+      longest = std::max(longest.value_or(Duration::zero()), limit.verdict.retry_after);
+    }
+    return longest;
+  }
 };
 
 }  // namespace sluice

@@ -44,7 +44,7 @@ void CheckCall::Reset() {
   check_.lease.reset();
   check_.leases_units = false;
   check_.concerns_grants = false;
-  check_.late.reset();
+  check_.undo_late = nullptr;
   check_.demand = request.demand;
   if (request.TakesNothing()) check_.demand.mode = Mode::kPeek;
   check_.in_order = request.in_order;
@@ -54,7 +54,7 @@ void CheckCall::MatchRules() {
   rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
   matched_.Match(*rules_->index, request);
   answer().unknown_domain = !matched_.domain_known();
-  matched_.AddMissingAttributes(request, answer().missing_attributes);
+  matched_.AddMissingAttributes(answer().missing_attributes);
   FindUncountedAmounts();
 }
 
@@ -102,7 +102,7 @@ void CheckCall::AskStore() {
     limiter_.metrics().CountFailure(StoreFailure::kCallerTimeout);
     return RefuseLate();
   }
-  if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return policy_.Apply(answer());
+  if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return ApplyPolicy();
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   if (limiter_.falls_back()) limiter_.fallback().NoteAsked(check_);
   if (prefetches) limiter_.grants().Prepare(check_);
@@ -136,19 +136,20 @@ void CheckCall::DecideByStore(Source source) {
 
 void CheckCall::OnFailure() {
   limiter_.metrics().CountFailure(*check_.failure());
-  const bool caller_is_late = std::any_of(
-      check_.counters.begin(), check_.counters.end(),
-      [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
+  const bool caller_is_late = std::ranges::any_of(check_.counters, [](const CounterCheck& it) {
+    return it.failure == StoreFailure::kCallerTimeout;
+  });
   // The embedded store fails for no other reason, so the error names its bound for the operator.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse({ErrorCode::kResourceExhausted,
                    "lease_ttl: the embedded store has no room for the lease; it holds at most "
                    "100000 open leases of units"});
   }
-  caller_is_late ? RefuseLate() : policy_.Apply(answer());
+  caller_is_late ? RefuseLate() : ApplyPolicy();
 }
 
-void CheckCall::OnPolicyApplied() {
+void CheckCall::ApplyPolicy() {
+  policy_.Apply(answer());
   if (policy_.requires_error()) {
     return Refuse({ErrorCode::kUnavailable,
                    "the store does not answer, and the rule says on_store_failure: error"});

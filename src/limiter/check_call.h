@@ -70,7 +70,7 @@ class CheckCall {
   void OnDecided();
   void DecideByStore(Source source);
   void OnFailure();
-  void OnPolicyApplied();
+  void ApplyPolicy();
   void DecideByVerdicts(Source source);
   void CountVerdicts(bool taken);
   void Answer(Decision decision, Source source);
@@ -89,7 +89,7 @@ class CheckCall {
   std::shared_ptr<const ActiveRules> rules_;
   MatchedLimits matched_;
   CheckLease lease_;
-  FailurePolicy policy_{limiter_, check_, [this] { OnPolicyApplied(); }};
+  FailurePolicy policy_{limiter_, check_};
   Result<CheckAnswer> answer_ = CheckAnswer{};
 };
 

@@ -38,7 +38,7 @@ void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, 
     const LimitAnswer& limit = limits[i];
     const bool here = limit.source == taken_by && limit.state_known;
     if (!here || !TakesSlots(check.counters[i])) continue;
-    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
+    const bool taken = std::ranges::all_of(limits, [&](const LimitAnswer& other) {
       return other.rule != limit.rule || other.verdict.admitted;
     });
     if (taken) name.AddSlots(check.counters[i]);
@@ -48,16 +48,16 @@ void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, 
 std::vector<PendingLeases::Held> SlotsOf(const StoreCheck& check, const LeaseName& name) {
   std::vector<PendingLeases::Held> slots;
   for (const CounterCheck& counter : check.counters) {
-    const bool is_named = std::any_of(name.counters.begin(), name.counters.end(),
-                                      [&](const auto& it) { return it.key == counter.key; });
-    if (is_named) slots.push_back({.key = std::string(counter.key), .count = counter.units});
+    const auto named = std::ranges::find(name.counters, counter.key, &LeaseName::Counter::key);
+    if (named == name.counters.end()) continue;
+    slots.push_back({.key = std::string(counter.key), .count = counter.units});
   }
   return slots;
 }
 
 bool IsDecidedBy(std::span<const LimitAnswer> limits, Source source) {
-  return std::any_of(limits.begin(), limits.end(),
-                     [&](const LimitAnswer& it) { return it.source == source && it.state_known; });
+  return std::ranges::any_of(
+      limits, [&](const LimitAnswer& it) { return it.source == source && it.state_known; });
 }
 
 void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
@@ -72,7 +72,6 @@ void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
 
 Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
                                  std::vector<LimitAnswer>& limits) {
-  check.leases_units = false;
   if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
   return request.lease_ttl ? PrepareUnits(check, request, limits)
                            : PrepareSlots(check, request.may_lease);
@@ -85,9 +84,8 @@ Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
   name_.ttl = Duration::max();
   for (const CounterCheck& counter : check.counters) {
     if (!TakesSlots(counter)) continue;
-    const std::optional<Duration> ttl = LeaseTtl(*counter.limit);
     if (counter.group > 0 && !name_.counters.empty()) break;
-    name_.ttl = std::min(name_.ttl, *ttl);
+    name_.ttl = std::min(name_.ttl, LeaseTtl(*counter.limit));
     if (counter.group == 0) name_.AddSlots(counter);
   }
   if (name_.ttl == Duration::max()) return {};
@@ -116,7 +114,7 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
           FormatDuration(*request.lease_ttl), rule.name, FormatDuration(rule.max_lease_ttl)));
     }
     if (!TakesSlots(check.counters[i])) continue;
-    name_.ttl = std::min(name_.ttl, *LeaseTtl(*check.counters[i].limit));
+    name_.ttl = std::min(name_.ttl, LeaseTtl(*check.counters[i].limit));
   }
   const auto amount_of = [&](std::string_view name) { return request.AmountOf(name); };
   while (!check.counters.empty()) {

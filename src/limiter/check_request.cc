@@ -78,15 +78,13 @@ void CheckRequest::Clear() {
 }
 
 bool CheckRequest::TakesNothing() const {
-  return cost == 0 &&
-         std::all_of(amounts.begin(), amounts.end(), [](const auto& it) { return it.value == 0; });
+  return cost == 0 && std::ranges::all_of(amounts, [](const Amount& it) { return it.value == 0; });
 }
 
 std::int64_t CheckRequest::AmountOf(std::string_view name) const {
   if (name == CountedAmount::kCost) return cost;
-  for (const Amount& amount : amounts) {
-    if (amount.name == name) return amount.value;
-  }
+  const auto given = std::ranges::find(amounts, name, &Amount::name);
+  if (given != amounts.end()) return given->value;
   const bool is_request = cost > 0 && demand.consumes_or_peeks();
   return name == CountedAmount::kRequests && is_request ? 1 : 0;
 }

@@ -1,7 +1,5 @@
 #include "limiter/failure_policy.h"
 
-#include <algorithm>
-
 #include "limiter/limiter.h"
 
 namespace sluice {
@@ -42,7 +40,15 @@ void FailurePolicy::Apply(CheckAnswer& answer) {
       answer.decided_at = check_.decided_at;
     }
   }
-  any_local ? DecideLocally() : Finish();
+  if (any_local) DecideLocally();
+  CountLostWrite();
+  denied_ = answer.AnyLimitDenies();
+  if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
+    // The check is not admitted: what the store granted, or may still grant, is undone.
+    limiter_.store().Undo(check_);
+  } else {
+    RecordCharges();
+  }
 }
 
 // Sets `state_known` if the local store decides next. Under overload, `local` denies: if this
@@ -101,27 +107,12 @@ void FailurePolicy::OnDecided() {
     if (limit.verdict.retry_after == Verdict::kNever) limit.verdict.retry_after = kOutageRetry;
     answer_->decided_at = decided_at;
   }
-  Finish();
-}
-
-void FailurePolicy::Finish() {
-  CountLostWrite();
-  denied_ = answer_->AnyLimitDenies();
-  if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
-    UndoCheck();
-  } else {
-    RecordCharges();
-  }
-  on_applied_();
 }
 
 void FailurePolicy::GiveUp() const {
-  if (check_.demand.mode == Mode::kConsume) UndoCheck();
+  if (check_.demand.mode == Mode::kConsume) limiter_.store().Undo(check_);
   if (Writes(check_.demand.mode)) limiter_.metrics().lost_writes.Increment();
 }
-
-// The check is not admitted: what the store granted, or may still grant, is undone.
-void FailurePolicy::UndoCheck() const { limiter_.store().Undo(check_); }
 
 // Records units that a policy admitted without the store, to be charged when the store answers
 // again. Checks that may have run in the store are not recorded, because they would be charged

@@ -5,10 +5,8 @@
 // One io thread. Keeps its memory between checks.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "limiter/check_answer.h"
@@ -21,18 +19,15 @@ class Limiter;
 
 class FailurePolicy final : private StoreCheck {
  public:
-  // `check` is the check that was submitted to the store. `on_applied` is called when the policies
-  // of a check have been applied. Both references must outlive this.
-  FailurePolicy(Limiter& limiter, StoreCheck& check, std::function<void()> on_applied)
-      : limiter_(limiter), check_(check), on_applied_(std::move(on_applied)) {}
+  // `check` is the check that was submitted to the store. Both references must outlive this.
+  FailurePolicy(Limiter& limiter, StoreCheck& check) : limiter_(limiter), check_(check) {}
 
   // Whether this server decides the check, which has not been submitted, because of a grace period
   // (see Fallback). If so, marks the check's counters as failed. `limits` are the answers to its
   // counters.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
-  // Decides the counters that failed and fills in their answers. Then calls `on_applied`, possibly
-  // before Apply returns. `answer` must live until then.
+  // Decides the counters that failed and fills in their answers.
   void Apply(CheckAnswer& answer);
 
   // After Apply: a rule requires an error, and no limit denies the check.
@@ -50,14 +45,11 @@ class FailurePolicy final : private StoreCheck {
   void DecideLocally();
   // The local store has decided.
   void OnDecided() override;
-  void Finish();
-  void UndoCheck() const;
   void RecordCharges();
   void CountLostWrite() const;
 
   Limiter& limiter_;
   StoreCheck& check_;
-  const std::function<void()> on_applied_;
   CheckAnswer* answer_ = nullptr;
   std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are decided locally
   std::vector<std::optional<PendingCharges::Added>> owed_;

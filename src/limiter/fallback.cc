@@ -255,7 +255,8 @@ Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
     all &= is_pending;
   }
   if (all) return LocalSettlement::kDone;
-  leases.Resettle(std::move(*lease));
+  lease->released = true;
+  leases.Granted(std::move(*lease));
   return LocalSettlement::kQueued;
 }
 

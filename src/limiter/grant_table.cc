@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-Counter& Units(MetricsRegistry& metrics, const char* fate) {
+Counter& GrantUnits(MetricsRegistry& metrics, const char* fate) {
   return metrics.CounterFor("sluice_grant_units_total",
                             "Units that this server took ahead: granted; returned (not used); or "
                             "ended (neither used nor returned in time).",
@@ -64,13 +64,12 @@ GrantTable::GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metr
     : store_(store),
       clearings_(clearings),
       grants_(metrics.CounterFor("sluice_grants_total", "Grants that this server got.")),
-      granted_(Units(metrics, "granted")),
-      returned_(Units(metrics, "returned")),
-      ended_(Units(metrics, "ended")) {}
+      granted_(GrantUnits(metrics, "granted")),
+      returned_(GrantUnits(metrics, "returned")),
+      ended_(GrantUnits(metrics, "ended")) {}
 
 bool GrantTable::MayConcern(const StoreCheck& check) {
-  return check.demand.consumes_or_peeks() &&
-         std::any_of(check.counters.begin(), check.counters.end(), Prefetches);
+  return check.demand.consumes_or_peeks() && std::ranges::any_of(check.counters, Prefetches);
 }
 
 bool GrantTable::Decides(StoreCheck& check) {
@@ -134,7 +133,7 @@ void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
 void GrantTable::Prepare(StoreCheck& check) {
   const BootTime now = BootNow();
   const bool asks = !closed_ && check.demand.mode == Mode::kConsume &&
-                    std::all_of(check.counters.begin(), check.counters.end(), Prefetches);
+                    std::ranges::all_of(check.counters, Prefetches);
   for (CounterCheck& counter : check.counters) {
     if (!Prefetches(counter)) continue;
     if (TakesLease(check)) {

@@ -24,7 +24,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/hash.h"

@@ -1,47 +1,23 @@
 #include "limiter/key_sketch.h"
 
 #include <algorithm>
-#include <bit>
+#include <utility>
 
 #include "base/hash.h"
 
 namespace sluice {
-namespace {
 
-constexpr std::uint32_t kFree = ~std::uint32_t{0};
-
-}  // namespace
-
-KeySketch::KeySketch(std::size_t size) : size_(size), slots_(std::bit_ceil(2 * size), kFree) {
+KeySketch::KeySketch(std::size_t size) : size_(size) {
   entries_.reserve(size);
   counts_.reserve(size);
   hash_of_.reserve(size);
+  index_.reserve(size);
 }
 
 void KeySketch::Count(const CountedKey& key) {
   const std::uint64_t hash = Hash(key.key);
-  const std::uint32_t known = slots_[SlotOf(hash)];
-  known != kFree ? void(++counts_[known]) : CountNew(key, hash);
-}
-
-std::size_t KeySketch::SlotOf(std::uint64_t hash) const {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = hash & mask;
-  while (slots_[slot] != kFree && hash_of_[slots_[slot]] != hash) slot = (slot + 1) & mask;
-  return slot;
-}
-
-// The entries behind it move up, but none to a place before the slot of its hash.
-void KeySketch::FreeSlotOf(std::uint64_t hash) {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t free = SlotOf(hash);
-  for (std::size_t slot = (free + 1) & mask; slots_[slot] != kFree; slot = (slot + 1) & mask) {
-    const std::size_t first = hash_of_[slots_[slot]] & mask;
-    if (((slot - first) & mask) < ((slot - free) & mask)) continue;
-    slots_[free] = slots_[slot];
-    free = slot;
-  }
-  slots_[free] = kFree;
+  const auto known = index_.find(hash);
+  known != index_.end() ? void(++counts_[known->second]) : CountNew(key, hash);
 }
 
 void KeySketch::CountNew(const CountedKey& key, std::uint64_t hash) {
@@ -50,13 +26,14 @@ void KeySketch::CountNew(const CountedKey& key, std::uint64_t hash) {
     entries_.emplace_back();
     counts_.push_back(0);
     hash_of_.push_back(hash);
+    index_.emplace(hash, index);
   } else {
     index = LeastFrequent();
     if (!AdmitsOver(counts_[index])) return;
-    FreeSlotOf(hash_of_[index]);
+    auto node = index_.extract(std::exchange(hash_of_[index], hash));  // keeps its memory
+    node.key() = hash;
+    index_.insert(std::move(node));
   }
-  hash_of_[index] = hash;
-  slots_[SlotOf(hash)] = index;
   Entry& entry = entries_[index];
   entry.key = key.key;
   entry.domain = key.domain;

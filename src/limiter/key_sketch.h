@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sluice {
@@ -47,10 +48,6 @@ class KeySketch {
   std::uint32_t LeastFrequent();
   bool AdmitsOver(std::uint64_t count);
 
-  // The slot of the entry with that hash, or the free slot where it belongs.
-  std::size_t SlotOf(std::uint64_t hash) const;
-  void FreeSlotOf(std::uint64_t hash);
-
   const std::size_t size_;
   std::vector<Entry> entries_;         // their `count` is in counts_
   std::vector<std::uint64_t> counts_;  // by entry
@@ -59,10 +56,9 @@ class KeySketch {
   std::uint64_t least_ = 0;
   std::uint32_t next_ = 0;
   std::uint64_t random_ = 0;
-  // Entries by the hash of their key: a table with linear probing, at most half full. Callers do
-  // not know the seed of the hash, so they cannot choose keys with equal hashes, and a few hundred
-  // keys hardly ever have any.
-  std::vector<std::uint32_t> slots_;
+  // Entries by the hash of their key. Callers do not know the seed of the hash, so they cannot
+  // choose keys with equal hashes, and a few hundred keys hardly ever have any.
+  std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::vector<std::uint64_t> hash_of_;  // by entry
 };
 

@@ -9,26 +9,14 @@ namespace sluice {
 namespace {
 
 Mode ModeOf(LeaseCall::Action action) {
-  switch (action) {
-    case LeaseCall::Action::kRenew:
-      return Mode::kRenew;
-    case LeaseCall::Action::kInspect:
-      return Mode::kInspect;
-    default:
-      return Mode::kSettle;
-  }
+  if (action == LeaseCall::Action::kRenew) return Mode::kRenew;
+  return action == LeaseCall::Action::kInspect ? Mode::kInspect : Mode::kSettle;
 }
 
 LeaseOutcome OutcomeOf(Settled settled) {
-  switch (settled) {
-    case Settled::kSettled:
-      return LeaseOutcome::kSettled;
-    case Settled::kAlreadySettled:
-      return LeaseOutcome::kAlreadySettled;
-    case Settled::kNotFound:
-      break;
-  }
-  return LeaseOutcome::kNotFound;
+  if (settled == Settled::kSettled) return LeaseOutcome::kSettled;
+  const bool again = settled == Settled::kAlreadySettled;
+  return again ? LeaseOutcome::kAlreadySettled : LeaseOutcome::kNotFound;
 }
 
 }  // namespace
@@ -37,7 +25,6 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
                       const Usage& usage) {
   auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
-  action_ = action;
   name_ = std::move(*name);
   report_ = {};
   if (action == Action::kInspect && !name_.units) {
@@ -60,8 +47,7 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   auto values = name_.amounts;
   std::vector<bool> is_given(values.size());
   const auto set = [&](std::string_view name, std::int64_t value) {
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](const LeaseName::Amount& it) { return it.name == name; });
+    const auto found = std::ranges::find(values, name, &LeaseName::Amount::name);
     if (found == values.end()) return false;
     found->value = value;
     is_given[static_cast<std::size_t>(found - values.begin())] = true;
@@ -73,8 +59,8 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   }
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     const LeaseName::Counter& counter = name_.counters[i];
-    const bool changes = std::any_of(counter.counts.begin(), counter.counts.end(),
-                                     [&](const auto& counted) { return is_given[counted.amount]; });
+    const bool changes = std::ranges::any_of(
+        counter.counts, [&](const auto& counted) { return is_given[counted.amount]; });
     if (!changes || TakesLeases(counter.limit)) continue;
     const auto units = LeaseName::UnitsOf(counter, values);
     if (!units) {
@@ -104,7 +90,7 @@ void LeaseCall::AskStore() {
 }
 
 bool LeaseCall::MayNotBeReportedYet() const {
-  return std::any_of(counters.begin(), counters.end(), [this](const CounterCheck& it) {
+  return std::ranges::any_of(counters, [this](const CounterCheck& it) {
     return limiter_.fallback().InGracePeriod(it.key);
   });
 }
@@ -124,7 +110,7 @@ void LeaseCall::OnDecided() {
                          "the store has just come back, and the server that granted the lease may "
                          "not have reported it yet"});
   }
-  if (action_ == Action::kRenew && !admitted) {
+  if (demand.mode == Mode::kRenew && !admitted) {
     return OnLease(
         Error{ErrorCode::kNotFound,
               "lease_id: the lease has expired or was released; it cannot be taken again"});

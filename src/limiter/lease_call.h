@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "limiter/check_request.h"
 #include "limiter/lease_name.h"
-#include "limiter/lease_outcome.h"
 #include "limiter/limiter.h"
 #include "store/store.h"
 
@@ -82,7 +81,6 @@ class LeaseCall : private StoreCheck {
   void CountHolds() const;
 
   Limiter& limiter_;
-  Action action_ = Action::kRenew;
   LeaseName name_;            // the counters' keys and limits are its own
   std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;

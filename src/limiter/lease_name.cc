@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
-#include "base/percent.h"
+#include "base/text.h"
 #include "limiter/limit_text.h"
 #include "match/counter_key.h"
 
@@ -95,9 +95,7 @@ bool ParseAmounts(std::string_view text, std::vector<LeaseName::Amount>& amounts
     const bool is_number = ParseNumber(CutField(entry, ':'), value, kMaxCost);
     auto name = PercentDecode(entry);
     if (!is_number || !name || name->empty()) return false;
-    for (const LeaseName::Amount& other : amounts) {
-      if (other.name == *name) return false;
-    }
+    if (std::ranges::count(amounts, *name, &LeaseName::Amount::name) > 0) return false;
     amounts.push_back({.name = std::move(*name), .value = value});
   }
   return true;
@@ -174,8 +172,8 @@ bool MayStay(const std::vector<LeaseName::Counter>& counters) {
 bool KeysDiffer(const std::vector<LeaseName::Counter>& counters) {
   std::vector<std::string_view> keys;
   for (const LeaseName::Counter& counter : counters) keys.push_back(counter.key);
-  std::sort(keys.begin(), keys.end());
-  return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+  std::ranges::sort(keys);
+  return std::ranges::adjacent_find(keys) == keys.end();
 }
 
 void AppendCounter(const LeaseName::Counter& counter, const LeaseName::Counter* previous,
@@ -239,8 +237,7 @@ void LeaseName::Add(const CounterCheck& counter, std::uint32_t index, const Coun
   added.group = counter.group;
   added.index = index;
   for (const CountedAmount& counted : its_counts.empty() ? kCost : its_counts) {
-    auto known = std::find_if(amounts.begin(), amounts.end(),
-                              [&](const Amount& it) { return it.name == counted.name; });
+    auto known = std::ranges::find(amounts, counted.name, &Amount::name);
     if (known == amounts.end()) {
       amounts.push_back({.name = counted.name, .value = amount_of(counted.name)});
       known = std::prev(amounts.end());
@@ -258,9 +255,7 @@ void LeaseName::AddSlots(const CounterCheck& counter) {
 }
 
 void LeaseName::SetTaken(Time at) {
-  const bool adapts = std::any_of(counters.begin(), counters.end(), [](const Counter& it) {
-    return AdaptationOf(it.limit) != nullptr;
-  });
+  const bool adapts = std::ranges::any_of(counters, AdaptationOf, &Counter::limit);
   taken = adapts ? std::optional(at) : std::nullopt;
 }
 

@@ -36,7 +36,8 @@ class Limiter {
   // What a limiter uses. All of it must outlive the limiter.
   struct Dependencies {
     Store& store;
-    // Decides for rules with `on_store_failure: local` while `store` fails.
+    // Decides for rules with `on_store_failure: local` while `store` fails. Answers a check before
+    // its Submit returns.
     Store& local;
     Fallback& fallback;
     MetricsRegistry& metrics;

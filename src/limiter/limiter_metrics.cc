@@ -61,10 +61,10 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       lease_units_returned(LeaseUnits(metrics, "returned")),
       lease_units_charged(LeaseUnits(metrics, "charged")),
       lease_units_dropped(LeaseUnits(metrics, "dropped")),
-      invalid_(Refused(metrics, "invalid_argument")),
-      unavailable_(Refused(metrics, "unavailable")),
-      deadline_exceeded_(Refused(metrics, "deadline_exceeded")),
-      other_(Refused(metrics, "other")),
+      refused_{{ErrorCode::kInvalidArgument, Refused(metrics, "invalid_argument")},
+               {ErrorCode::kUnavailable, Refused(metrics, "unavailable")},
+               {ErrorCode::kDeadlineExceeded, Refused(metrics, "deadline_exceeded")}},
+      refused_otherwise_(Refused(metrics, "other")),
       settlements_{&Settlements(metrics, "settled"), &Settlements(metrics, "already_settled"),
                    &Settlements(metrics, "not_found"), &Settlements(metrics, "queued")} {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
@@ -95,16 +95,8 @@ void LimiterMetrics::CountSettled(const StoreCheck& settlement) const {
 }
 
 void LimiterMetrics::CountRefused(ErrorCode code) const {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return invalid_.Increment();
-    case ErrorCode::kUnavailable:
-      return unavailable_.Increment();
-    case ErrorCode::kDeadlineExceeded:
-      return deadline_exceeded_.Increment();
-    default:
-      return other_.Increment();
-  }
+  const auto found = refused_.find(code);
+  (found == refused_.end() ? refused_otherwise_ : found->second).Increment();
 }
 
 }  // namespace sluice

@@ -4,13 +4,22 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 
 #include "base/result.h"
-#include "limiter/lease_outcome.h"
 #include "metrics/metrics_registry.h"
 #include "store/store.h"
 
 namespace sluice {
+
+// What became of a lease that was to be settled, with the numbers of the API.
+enum class LeaseOutcome : std::uint8_t {
+  kSettled = 1,
+  kAlreadySettled = 2,
+  kNotFound = 3,
+  kQueued = 4,  // the store does not answer; it settles the lease later
+};
 
 class LimiterMetrics {
  public:
@@ -44,10 +53,8 @@ class LimiterMetrics {
 
  private:
   std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure
-  Counter& invalid_;
-  Counter& unavailable_;
-  Counter& deadline_exceeded_;
-  Counter& other_;
+  std::map<ErrorCode, Counter&> refused_;
+  Counter& refused_otherwise_;
   std::array<Counter*, 4> settlements_;  // by LeaseOutcome, from 1
 };
 

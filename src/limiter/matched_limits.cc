@@ -29,11 +29,10 @@ void MatchedLimits::Match(const RuleIndex& index, const CheckRequest& request) {
   }
 }
 
-void MatchedLimits::AddMissingAttributes(const CheckRequest& request,
-                                         std::vector<MissingAttribute>& to) const {
+void MatchedLimits::AddMissingAttributes(std::vector<MissingAttribute>& to) const {
   for (const RuleMatch& match : rules()) {
     if (match.outcome != Outcome::kMissing && match.outcome != Outcome::kSkipped) continue;
-    for (const KeyPart* part : MissingParts(match.rule->rule, request.attributes)) {
+    for (const KeyPart* part : MissingParts(match.rule->rule, request_->attributes)) {
       to.push_back({match.rule, part->attribute});
     }
   }

@@ -4,7 +4,6 @@
 // One thread. Keeps its memory between requests. Valid as long as the rule index.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,7 +25,7 @@ class MatchedLimits {
   bool domain_known() const { return matched_.domain_known; }
 
   // Adds the attributes that rules need and the request lacks, in file order.
-  void AddMissingAttributes(const CheckRequest& request, std::vector<MissingAttribute>& to) const;
+  void AddMissingAttributes(std::vector<MissingAttribute>& to) const;
 
   // The rule that decides without counting; null if none does.
   const RuleMatch* DecidingRule() const;

@@ -1,6 +1,5 @@
 #include "limiter/pending_charges.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -13,13 +12,16 @@ std::int64_t AddTo(PendingCharges::Charge& charge, std::int64_t units, Time now)
   return Change(charge.shared, charge.charged, checks).dropped;
 }
 
+// A new sum.
 PendingCharges::Charge WithoutUnits(const PendingCharges::Subject& subject, const Limit& limit,
                                     Time now) {
+  static std::atomic<std::uint64_t> last_serial{0};
   const Limit shared = LimitForCharges(limit, subject.share);
   return {.key = std::string(subject.key),
           .limit = limit,
           .shared = shared,
-          .charged = Uncharged(shared, subject.seen, now)};
+          .charged = Uncharged(shared, subject.seen, now),
+          .serial = ++last_serial};
 }
 
 }  // namespace
@@ -33,7 +35,6 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
     if (shard.entries.size() >= kMaxCounters / kShards) return std::nullopt;
     found = shard.entries.emplace(subject.key, WithoutUnits(subject, subject.limit, now)).first;
     if (size_.fetch_add(1) == 0 && on_first) on_first();
-    found->second.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   Charge& charge = found->second;
   // Overrides may apply several limits to one counter. The largest of them can hold all units.
@@ -45,7 +46,6 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
   if (const std::int64_t dropped = AddTo(charge, units, now); dropped > 0) {
     const std::int64_t kept = Used(charge.shared, charge.charged);
     charge = WithoutUnits(subject, charge.limit, now);
-    charge.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
     AddTo(charge, kept + dropped, now);
   }
   return added;

@@ -96,7 +96,6 @@ class PendingCharges {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
-  std::atomic<std::uint64_t> last_serial_{0};
   // The shard where the next Take starts, so that a charge which the store keeps refusing does not
   // block others.
   std::atomic<std::size_t> next_shard_{0};

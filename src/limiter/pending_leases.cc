@@ -62,11 +62,6 @@ bool PendingLeases::Settle(const LeaseId& id, const std::vector<std::int64_t>& u
   return true;
 }
 
-void PendingLeases::Resettle(Change lease) {
-  lease.released = true;
-  Granted(std::move(lease));
-}
-
 void PendingLeases::Leave(std::string_view key) {
   const MutexLock lock(mutex_);
   for (auto& [id, entry] : entries_) {
@@ -89,8 +84,8 @@ void PendingLeases::Forget(std::string_view key) {
     } else {
       std::erase_if(lease.held, [&](const Held& held) { return held.key == key; });
     }
-    const bool holds_some = std::any_of(lease.held.begin(), lease.held.end(),
-                                        [](const Held& held) { return held.count > 0; });
+    const bool holds_some =
+        std::ranges::any_of(lease.held, [](const Held& held) { return held.count > 0; });
     at = holds_some ? std::next(at) : Erase(at);
   }
 }
@@ -107,9 +102,7 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
     Entry& entry = found->second;
     entry.place = 0;
     const bool units = entry.lease.units;
-    if (units && is_owed &&
-        std::any_of(entry.lease.held.begin(), entry.lease.held.end(),
-                    [&](const Held& it) { return is_owed(it.key); })) {
+    if (units && is_owed && std::ranges::any_of(entry.lease.held, is_owed, &Held::key)) {
       again.push_back(found->first);
       continue;
     }

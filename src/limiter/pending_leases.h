@@ -50,6 +50,7 @@ class PendingLeases {
     bool renewed = false;   // the store has it already
   };
 
+  // If it is `released`, it is reported, and then settled with the units in it.
   void Granted(Change lease);
 
   // Ignores an unknown lease.
@@ -62,8 +63,6 @@ class PendingLeases {
   // Reports that the lease is settled with the units `used`, in the order of `held`. Returns false
   // if the lease is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
-  // Puts back a lease that was withdrawn, to be reported, and then settled with the units in it.
-  void Resettle(Change lease);
 
   // It is unknown whether the store was charged with the units of this counter that unreported
   // leases hold. So settling these leases does not change the counter.

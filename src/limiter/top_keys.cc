@@ -1,7 +1,6 @@
 #include "limiter/top_keys.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 

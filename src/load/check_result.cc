@@ -1,10 +1,9 @@
 #include "load/check_result.h"
 
-#include <google/protobuf/duration.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <chrono>
+#include "client/duration.h"
 
 namespace sluice::load {
 namespace {
@@ -55,8 +54,7 @@ bool ReadDuration(CodedInputStream& input, std::optional<Duration>& duration) {
   google::protobuf::Duration read;
   if (!ReadBytes(input, bytes)) return false;
   if (!read.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return false;
-  duration = std::chrono::ceil<Duration>(std::chrono::seconds(read.seconds()) +
-                                         std::chrono::nanoseconds(read.nanos()));
+  duration = ToDuration(read);
   return true;
 }
 

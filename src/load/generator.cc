@@ -87,8 +87,7 @@ void Generator::OnChange(std::size_t worker, Worker::State state) {
 bool Generator::WaitForAll(Worker::State state, SteadyTime deadline) {
   const MutexLock lock(mutex_);
   return changed_.WaitUntil(mutex_, deadline, [this, state]() SLUICE_REQUIRES(mutex_) {
-    return std::all_of(states_.begin(), states_.end(),
-                       [state](Worker::State reached) { return reached >= state; });
+    return std::ranges::all_of(states_, [state](auto reached) { return reached >= state; });
   });
 }
 

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "load/load_stats.h"
 #include "load/plan.h"
+#include "load/recorder.h"
 #include "load/worker.h"
 #include "net/io_threads.h"
 

@@ -41,13 +41,12 @@ std::string Attribute(std::string_view name) {
 }  // namespace
 
 RequestWriter::RequestWriter(const Plan& plan, std::uint64_t seed)
-    : keys_(plan.keys, plan.zipf_exponent, seed),
-      checks_(plan.checks),
-      has_key_(!plan.key_name.empty()) {
+    : keys_(plan.keys, plan.zipf_exponent, seed), checks_(plan.checks) {
   constexpr int kAttributes = 2;  // fields of CheckLimitRequest
   constexpr int kRequestId = 6;
   std::string check = plan.request;
-  if (has_key_) AppendField(check, kAttributes, Attribute(plan.key_name));
+  const bool has_key = !plan.key_name.empty();
+  if (has_key) AppendField(check, kAttributes, Attribute(plan.key_name));
   std::size_t key_from_end = kDigits;
   if (plan.rpc == Rpc::kStream) {
     AppendField(check, kRequestId, std::string(kDigits, '0'));
@@ -63,7 +62,7 @@ RequestWriter::RequestWriter(const Plan& plan, std::uint64_t seed)
   constexpr std::size_t kFrameHeader = 5;
   check_size_ = (message_.size() - kFrameHeader) / checks_;
   const std::size_t end_of_first = kFrameHeader + check_size_;
-  first_key_ = end_of_first - key_from_end;
+  if (has_key) first_key_ = end_of_first - key_from_end;
   if (plan.rpc == Rpc::kStream) first_id_ = end_of_first - kDigits;
 }
 
@@ -72,21 +71,15 @@ void RequestWriter::Append(std::uint32_t id, std::string& out) {
   out += message_;
   char* check = out.data() + begin;
   for (std::uint32_t i = 0; i < checks_; ++i, check += check_size_) {
-    if (has_key_) WriteDigits(kFirstKey + keys_.Next(), check + first_key_);
+    if (first_key_ > 0) WriteDigits(kFirstKey + keys_.Next(), check + first_key_);
     if (first_id_ > 0) WriteDigits(kFirstKey + id, check + first_id_);
   }
 }
 
 const char* PathOf(Rpc rpc) {
-  switch (rpc) {
-    case Rpc::kUnary:
-      return "/sluice.v1.RateLimiter/CheckLimit";
-    case Rpc::kBatch:
-      return "/sluice.v1.RateLimiter/CheckLimits";
-    case Rpc::kStream:
-      break;
-  }
-  return "/sluice.v1.RateLimiter/CheckLimitStream";
+  return rpc == Rpc::kUnary   ? "/sluice.v1.RateLimiter/CheckLimit"
+         : rpc == Rpc::kBatch ? "/sluice.v1.RateLimiter/CheckLimits"
+                              : "/sluice.v1.RateLimiter/CheckLimitStream";
 }
 
 std::uint32_t ParseRequestId(std::string_view request_id) {

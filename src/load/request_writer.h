@@ -25,11 +25,10 @@ class RequestWriter {
  private:
   KeySequence keys_;
   std::string message_;         // the template
-  std::size_t first_key_ = 0;   // position of the first check's key
+  std::size_t first_key_ = 0;   // position of the first check's key; 0: none
   std::size_t first_id_ = 0;    // position of the first check's request_id; 0: none
   std::size_t check_size_ = 0;  // distance between checks
   std::uint32_t checks_ = 0;
-  bool has_key_ = false;
 };
 
 // The HTTP/2 :path of the RPC.

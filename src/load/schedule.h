@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -28,13 +29,19 @@ class Schedule {
   explicit Schedule(SteadyTime end) : end_(end) {}
 
   // An open loop. `pace.interval` must be positive.
-  Schedule(SteadyTime begin, SteadyTime end, const Pace& pace);
+  Schedule(SteadyTime begin, SteadyTime end, const Pace& pace)
+      : begin_(begin), end_(end), pace_(pace), next_(StartOfNext()) {}
 
   // Whether a message should start at or before `now`.
   bool IsDue(SteadyTime now) const { return !Over(now) && (!is_open() || next_ <= now); }
 
   // Takes the message that is due and returns its start. REQUIRES: IsDue(now)
-  SteadyTime Take(SteadyTime now);
+  SteadyTime Take(SteadyTime now) {
+    --left_;
+    if (!is_open()) return now;
+    pace_.first += pace_.step;
+    return std::exchange(next_, StartOfNext());
+  }
 
   // When the next message of an open loop is due, or max() if there is none.
   SteadyTime next() const { return left_ > 0 && next_ < end_ ? next_ : SteadyTime::max(); }
@@ -54,10 +61,16 @@ class Schedule {
   bool is_open() const { return pace_.interval.count() > 0; }
 
  private:
+  // Multiplies instead of adding up, so that rounding errors do not accumulate.
+  SteadyTime StartOfNext() const {
+    const auto since_begin = static_cast<double>(pace_.first) * pace_.interval;
+    return begin_ + std::chrono::duration_cast<SteadyTime::duration>(since_begin);
+  }
+
   SteadyTime begin_{};
   SteadyTime end_;
+  Pace pace_;  // `first`: the next message
   SteadyTime next_ = SteadyTime::max();
-  Pace pace_;
   std::uint64_t left_ = std::numeric_limits<std::uint64_t>::max();
 };
 

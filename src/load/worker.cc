@@ -165,8 +165,7 @@ SteadyTime Worker::WakeAt(SteadyTime now) const {
 bool Worker::HasEnded(SteadyTime now) {
   const bool any_left = FailLost();
   const bool any_in_flight =
-      std::any_of(channels_.begin(), channels_.end(),
-                  [](const auto& channel) { return channel->in_flight() > 0; });
+      std::ranges::any_of(channels_, [](const auto& it) { return it->in_flight() > 0; });
   if (schedule_.Over(now) && !any_in_flight) return true;
   if (!any_left) {
     shared_.recorder.stats().lost = channels_.front()->loss();

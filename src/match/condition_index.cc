@@ -44,70 +44,26 @@ Bucket BucketOf(AttributeId attribute, const Matcher& atom) {
   return {attribute, atom.kind, shared ? std::string_view() : std::string_view(atom.text)};
 }
 
-// The search cost of a kind of pattern, cheapest first.
-int RankOf(Kind kind) {
-  switch (kind) {
-    case Kind::kExact:
-      return 0;
-    case Kind::kPrefix:
-      return 1;
-    case Kind::kCidr:
-      return 2;
-    case Kind::kExists:
-      return 3;
-    case Kind::kRegex:
-    case Kind::kAnyOf:
-    case Kind::kNot:
-      return 4;
+// A pattern to compile.
+struct MatcherKey {
+  const Pattern* pattern;
+  bool is_address;
+
+  bool operator==(const MatcherKey& other) const {
+    return is_address == other.is_address && *pattern == *other.pattern;
   }
-  return 4;
-}
+};
+
+struct MatcherKeyHash {
+  static std::size_t Of(const Pattern& pattern) {
+    auto hash = CombineHash(Hash(pattern.text), static_cast<std::size_t>(pattern.kind));
+    for (const Pattern& part : pattern.of) hash = CombineHash(hash, Of(part));
+    return hash;
+  }
+  std::size_t operator()(const MatcherKey& key) const { return Of(*key.pattern); }
+};
 
 }  // namespace
-
-// Compiles patterns into matchers; equal patterns share one.
-class ConditionIndex::Compiler {
- public:
-  // The patterns of the lists must outlive the compiler.
-  explicit Compiler(const AttributeTable& attributes) : attributes_(attributes) {}
-
-  Result<CompiledConditions> Compile(const std::vector<Condition>& list) {
-    CompiledConditions conditions;
-    conditions.reserve(list.size());
-    for (const Condition& condition : list) {
-      const auto* attribute = attributes_.Find(condition.attribute);
-      auto& matcher = matchers_[{&condition.pattern, attribute->is_address}];
-      if (matcher == nullptr) {
-        auto compiled = Matcher::Compile(condition.pattern, attribute->is_address);
-        if (!compiled) return compiled.error();
-        matcher = std::make_shared<const Matcher>(std::move(*compiled));
-      }
-      conditions.push_back({attribute->id, matcher});
-    }
-    return conditions;
-  }
-
- private:
-  struct Key {
-    const Pattern* pattern;
-    bool is_address;
-
-    bool operator==(const Key& other) const {
-      return is_address == other.is_address && *pattern == *other.pattern;
-    }
-  };
-  struct KeyHash {
-    static std::size_t Of(const Pattern& pattern) {
-      auto hash = CombineHash(Hash(pattern.text), static_cast<std::size_t>(pattern.kind));
-      for (const Pattern& part : pattern.of) hash = CombineHash(hash, Of(part));
-      return hash;
-    }
-    std::size_t operator()(const Key& key) const { return Of(*key.pattern); }
-  };
-
-  const AttributeTable& attributes_;
-  std::unordered_map<Key, std::shared_ptr<const Matcher>, KeyHash> matchers_;
-};
 
 // Chooses the condition under which each list is filed.
 class ConditionIndex::Selection {
@@ -121,36 +77,29 @@ class ConditionIndex::Selection {
 
   // Returns conditions.end() if no condition is suitable.
   CompiledConditions::iterator Choose(CompiledConditions& conditions) const {
-    auto best = conditions.end();
-    auto best_score = kWorst;
-    for (auto condition = conditions.begin(); condition != conditions.end(); ++condition) {
-      const Score score = ScoreOf(*condition);
-      if (score < best_score) {
-        best = condition;
-        best_score = score;
-      }
-    }
-    return best;
+    const auto score = [this](const CompiledCondition& condition) { return ScoreOf(condition); };
+    const auto best = std::ranges::min_element(conditions, {}, score);
+    return best == conditions.end() || score(*best) == kWorst ? conditions.end() : best;
   }
 
  private:
   // The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
   // text, since a longer prefix or network matches less often.
-  using Score = std::tuple<std::uint32_t, int, std::int64_t>;
-  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), 0, 0};
+  using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
+  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
 
   Score ScoreOf(const CompiledCondition& condition) const {
     std::uint32_t fullest = 0;
-    int rank = 0;
+    Kind costliest = Kind::kExact;
     std::int64_t length = std::numeric_limits<std::int64_t>::max();
     const bool fileable = VisitAtoms(*condition.matcher, [&](const Matcher& atom) {
       fullest = std::max(fullest, population_.at(BucketOf(condition.attribute, atom)));
-      rank = std::max(rank, RankOf(atom.kind));
+      costliest = std::max(costliest, atom.kind);
       const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
                                                      : static_cast<std::int64_t>(atom.text.size());
       length = std::min(length, specific);
     });
-    return fileable ? Score{fullest, rank, -length} : kWorst;
+    return fileable ? Score{fullest, costliest, -length} : kWorst;
   }
 
   std::unordered_map<Bucket, std::uint32_t, BucketHash> population_;
@@ -173,15 +122,25 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   return index;
 }
 
+// Equal patterns share one matcher.
 Result<std::vector<ConditionIndex::CompiledConditions>> ConditionIndex::CompileAll(
     std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes) {
-  Compiler compiler(attributes);
+  std::unordered_map<MatcherKey, std::shared_ptr<const Matcher>, MatcherKeyHash> matchers;
   std::vector<CompiledConditions> all;
   all.reserve(lists.size());
   for (const auto* list : lists) {
-    auto conditions = compiler.Compile(*list);
-    if (!conditions) return conditions.error();
-    all.push_back(std::move(*conditions));
+    CompiledConditions& conditions = all.emplace_back();
+    conditions.reserve(list->size());
+    for (const Condition& condition : *list) {
+      const auto* attribute = attributes.Find(condition.attribute);
+      auto& matcher = matchers[{&condition.pattern, attribute->is_address}];
+      if (matcher == nullptr) {
+        auto compiled = Matcher::Compile(condition.pattern, attribute->is_address);
+        if (!compiled) return compiled.error();
+        matcher = std::make_shared<const Matcher>(std::move(*compiled));
+      }
+      conditions.push_back({attribute->id, matcher});
+    }
   }
   return all;
 }

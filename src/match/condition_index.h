@@ -35,7 +35,6 @@ class ConditionIndex {
     std::shared_ptr<const Matcher> matcher;
   };
   using CompiledConditions = std::vector<CompiledCondition>;
-  class Compiler;
   class Selection;
 
   // The steps of Build.

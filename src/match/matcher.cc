@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "match/regex_options.h"
-
 namespace sluice {
 
 using Kind = Pattern::Kind;
@@ -62,8 +60,10 @@ bool Matcher::Matches(const AttributeValue* fact) const {
 }
 
 Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text) {
-  auto regex =
-      std::make_shared<re2::RE2>(re2::StringPiece(text.data(), text.size()), RegexOptions());
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  options.set_dot_nl(true);
+  auto regex = std::make_shared<re2::RE2>(re2::StringPiece(text.data(), text.size()), options);
   if (!regex->ok()) {
     return InvalidArgument(
         fmt::format("found \"{}\", which is not a regular expression ({}); allowed is RE2 syntax",

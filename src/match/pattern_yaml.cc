@@ -37,10 +37,9 @@ std::string SingleQuoted(std::string_view text) {
   return quoted + '\'';
 }
 
-std::vector<std::string> ToYamls(const std::vector<Pattern>& patterns);
-
 std::string ToYaml(const Pattern& pattern) {
   using Kind = Pattern::Kind;
+  std::vector<std::string> parts;
   switch (pattern.kind) {
     case Kind::kExact:
       return YamlScalar(pattern.text);
@@ -53,18 +52,12 @@ std::string ToYaml(const Pattern& pattern) {
     case Kind::kExists:
       return "{exists: true}";
     case Kind::kAnyOf:
-      return fmt::format("[{}]", fmt::join(ToYamls(pattern.of), ", "));
+      std::transform(pattern.of.begin(), pattern.of.end(), std::back_inserter(parts), ToYaml);
+      return fmt::format("[{}]", fmt::join(parts, ", "));
     case Kind::kNot:
       return fmt::format("{{not: {}}}", ToYaml(pattern.of.front()));
   }
   return "";
-}
-
-std::vector<std::string> ToYamls(const std::vector<Pattern>& patterns) {
-  std::vector<std::string> texts;
-  std::transform(patterns.begin(), patterns.end(), std::back_inserter(texts),
-                 [](const Pattern& pattern) { return ToYaml(pattern); });
-  return texts;
 }
 
 }  // namespace

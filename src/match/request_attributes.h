@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "base/ip_address.h"
-#include "match/attribute.h"
+#include "match/rule.h"
 
 namespace sluice {
 

@@ -14,14 +14,21 @@
 
 namespace sluice {
 
+// An attribute of a request, as its caller gave it.
+struct Attribute {
+  std::string_view name;
+  std::string_view value;
+};
+
 // A condition on the value of one attribute.
 struct Pattern {
+  // By the cost of a search, cheapest first.
   enum class Kind : std::uint8_t {
     kExact,   // the value is `text`
     kPrefix,  // the value begins with `text`
-    kRegex,   // RE2 `text` matches the whole value
     kCidr,    // the value is an IP address in the network `text`
     kExists,  // the attribute is present
+    kRegex,   // RE2 `text` matches the whole value
     kAnyOf,   // one of `of` holds
     kNot,     // the single element of `of` does not hold; true for an absent attribute
   };

@@ -72,32 +72,26 @@ void AddAttributes(const std::vector<Condition>& conditions, AttributeTable& att
   }
 }
 
-AttributeTable AttributesOf(const Domain& domain) {
-  AttributeTable attributes;
-  if (!domain.colocate.empty()) attributes.Add(domain.colocate, false);
-  for (const Rule& rule : domain.rules) {
-    AddAttributes(rule.match, attributes);
-    for (const Override& other : rule.overrides) AddAttributes(other.match, attributes);
-    for (const KeyPart& part : rule.per) {
-      attributes.Add(part.attribute, part.ipv4_prefix || part.ipv6_prefix);
-    }
-  }
-  return attributes;
-}
-
 void AddAmounts(const Limits& limits, StringSet& amounts) {
   for (const RuleLimit& limit : limits.limits) {
     for (const CountedAmount& counted : limit.counts) amounts.insert(counted.name);
   }
 }
 
-StringSet AmountsOf(const Domain& domain) {
-  StringSet amounts;
+// Adds the names of the attributes and amounts that the rules of `domain` use.
+void AddNames(const Domain& domain, CompiledDomain& to) {
+  if (!domain.colocate.empty()) to.attributes.Add(domain.colocate, false);
   for (const Rule& rule : domain.rules) {
-    AddAmounts(rule.limits, amounts);
-    for (const Override& other : rule.overrides) AddAmounts(other.limits, amounts);
+    AddAttributes(rule.match, to.attributes);
+    AddAmounts(rule.limits, to.amounts);
+    for (const Override& other : rule.overrides) {
+      AddAttributes(other.match, to.attributes);
+      AddAmounts(other.limits, to.amounts);
+    }
+    for (const KeyPart& part : rule.per) {
+      to.attributes.Add(part.attribute, part.ipv4_prefix || part.ipv6_prefix);
+    }
   }
-  return amounts;
 }
 
 std::vector<IndexedLimit> IndexLimits(const std::vector<RuleLimit>& limits) {
@@ -120,11 +114,28 @@ Result<void> CheckTags(const Rule& rule) {
                                      rule.location, rule.name, repeated));
 }
 
-CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
+// `counter`: the rule's part of the key of a counter.
+Result<std::unique_ptr<CompiledOverrides>> CompileOverrides(const std::vector<Override>& overrides,
+                                                            const std::string& counter,
+                                                            const AttributeTable& attributes) {
+  auto compiled = std::make_unique<CompiledOverrides>();
+  std::vector<const std::vector<Condition>*> lists;
+  for (const Override& other : overrides) {
+    lists.push_back(&other.match);
+    compiled->limits.push_back(
+        {other.limits.effect, IndexLimits(other.limits.limits),
+         other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
+  }
+  auto index = ConditionIndex::Build(lists, attributes);
+  if (!index) return index.error();
+  compiled->index = std::move(*index);
+  return compiled;
+}
+
+Result<CompiledRule> CompileRule(const Rule& rule, const CompiledDomain& domain) {
   CompiledRule compiled;
   std::vector<KeyPart> parts = rule.per;
-  std::sort(parts.begin(), parts.end(),
-            [](const KeyPart& a, const KeyPart& b) { return a.attribute < b.attribute; });
+  std::ranges::sort(parts, {}, &KeyPart::attribute);
   for (const KeyPart& part : parts) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
     compiled.key.push_back({rule.counter.empty() ? AttributeInKey(part.attribute) : "", id,
@@ -137,12 +148,9 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   AppendEscaped(rule.counter.empty() ? rule.name : rule.counter, counter);
   compiled.limits = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
   if (rule.overrides.empty()) return compiled;
-  compiled.overrides = std::make_unique<CompiledOverrides>();
-  for (const Override& other : rule.overrides) {
-    compiled.overrides->limits.push_back(
-        {other.limits.effect, IndexLimits(other.limits.limits),
-         other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
-  }
+  auto overrides = CompileOverrides(rule.overrides, counter, domain.attributes);
+  if (!overrides) return overrides.error();
+  compiled.overrides = std::move(*overrides);
   return compiled;
 }
 
@@ -199,25 +207,22 @@ struct RuleIndex::State {
   std::vector<CompiledRule> compiled;  // by rule id
   std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
   RuleSet settings;  // of the domains, without their rules
-  Unmatched unmatched = Unmatched::kAllow;
-  std::shared_ptr<const RuleGuide> guide;
+  Options options;
 
-  Result<void> AddDomain(Domain&& domain, const Options& options);
+  Result<void> AddDomain(Domain&& domain);
   Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
   Result<void> IndexDomain(CompiledDomain& domain);
-  Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
   void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
              RuleMatch& match) const;
 };
 
-Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options) {
+Result<void> RuleIndex::State::AddDomain(Domain&& domain) {
   if (domain.name.empty()) return InvalidArgument("a domain has no name");
   const auto [at, fresh] = domains.try_emplace(domain.name);
   if (!fresh) return InvalidArgument(fmt::format("domain \"{}\" occurs twice", domain.name));
   CompiledDomain& compiled_domain = at->second;
   compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
-  compiled_domain.attributes = AttributesOf(domain);
-  compiled_domain.amounts = AmountsOf(domain);
+  AddNames(domain, compiled_domain);
   compiled_domain.first_id = static_cast<std::uint32_t>(rules.size());
   compiled_domain.key_start = kKeyStart;
   AppendEscaped(domain.name, compiled_domain.key_start);
@@ -241,7 +246,9 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     if (auto checked = CheckTags(rule); !checked) return checked;
   }
   for (Rule& rule : domain.rules) {
-    compiled.push_back(CompileRule(rule, compiled_domain));
+    auto compiled_rule = CompileRule(rule, compiled_domain);
+    if (!compiled_rule) return compiled_rule.error();
+    compiled.push_back(std::move(*compiled_rule));
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
@@ -252,24 +259,10 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
 
 Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
   std::vector<const std::vector<Condition>*> lists;
-  for (auto id = domain.first_id; id < rules.size(); ++id) {
-    lists.push_back(&rules[id].rule.match);
-    if (auto indexed = IndexOverrides(id, domain); !indexed) return indexed;
-  }
+  for (auto id = domain.first_id; id < rules.size(); ++id) lists.push_back(&rules[id].rule.match);
   auto index = ConditionIndex::Build(lists, domain.attributes);
   if (!index) return index.error();
   domain.rules = std::move(*index);
-  return {};
-}
-
-Result<void> RuleIndex::State::IndexOverrides(std::uint32_t id, const CompiledDomain& domain) {
-  const Rule& rule = rules[id].rule;
-  if (rule.overrides.empty()) return {};
-  std::vector<const std::vector<Condition>*> lists;
-  for (const Override& other : rule.overrides) lists.push_back(&other.match);
-  auto index = ConditionIndex::Build(lists, domain.attributes);
-  if (!index) return index.error();
-  compiled[id].overrides->index = std::move(*index);
   return {};
 }
 
@@ -322,14 +315,13 @@ RuleIndex::~RuleIndex() = default;
 Result<std::shared_ptr<const RuleIndex>> RuleIndex::Build(RuleSet rules, const Options& options) {
   std::shared_ptr<RuleIndex> index(new RuleIndex);
   State& state = *index->state_;
-  state.unmatched = options.unmatched;
-  state.guide = options.guide;
+  state.options = options;
   std::size_t total = 0;
   for (const Domain& domain : rules) total += domain.rules.size();
   state.rules.reserve(total);  // so that the addresses of rules remain valid
   state.compiled.reserve(total);
   for (Domain& domain : rules) {
-    if (auto added = state.AddDomain(std::move(domain), options); !added) return added.error();
+    if (auto added = state.AddDomain(std::move(domain)); !added) return added.error();
   }
   return std::shared_ptr<const RuleIndex>(std::move(index));
 }
@@ -340,7 +332,7 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
   result.count = 0;
   const auto known = state_->domains.find(domain);
   result.domain_known = known != state_->domains.end();
-  result.unmatched = state_->unmatched;
+  result.unmatched = state_->options.unmatched;
   if (!result.domain_known) return;
   const CompiledDomain& compiled = known->second;
   result.unmatched = compiled.unmatched;
@@ -357,7 +349,7 @@ bool RuleIndex::IsCounted(std::string_view domain, std::string_view amount) cons
   return known != state_->domains.end() && known->second.amounts.contains(amount);
 }
 
-const RuleGuide* RuleIndex::guide() const { return state_->guide.get(); }
+const RuleGuide* RuleIndex::guide() const { return state_->options.guide.get(); }
 
 std::span<const Domain> RuleIndex::domains() const { return state_->settings; }
 std::span<const IndexedRule> RuleIndex::rules() const { return state_->rules; }

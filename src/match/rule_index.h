@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "match/attribute.h"
 #include "match/rule.h"
 
 namespace sluice {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "match/regex_options.h"
-
 namespace sluice {
 namespace {
 
@@ -25,7 +23,9 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 // All regular expressions on one attribute, as one automaton.
 class ValueIndex::Expressions {
  public:
-  Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}
+  // `options`: those of each expression.
+  explicit Expressions(const re2::RE2::Options& options)
+      : set_(WithMoreMemory(options), re2::RE2::ANCHOR_BOTH) {}
 
   void Add(const Matcher& atom, EntryId entry) {
     const auto [known, fresh] = numbers_.try_emplace(atom.text, members_.size());
@@ -59,8 +59,7 @@ class ValueIndex::Expressions {
     EntryIds entries;
   };
 
-  static re2::RE2::Options SetOptions() {
-    re2::RE2::Options options = RegexOptions();
+  static re2::RE2::Options WithMoreMemory(re2::RE2::Options options) {
     options.set_max_mem(64 << 20);
     return options;
   }
@@ -98,13 +97,13 @@ void ValueIndex::Add(const Matcher& atom, EntryId entry) {
     case Kind::kCidr: {
       networks_[atom.network].push_back(entry);
       auto& lengths = atom.network.address.is_v4() ? v4_lengths_ : v6_lengths_;
-      if (std::find(lengths.begin(), lengths.end(), atom.network.prefix) == lengths.end()) {
+      if (std::ranges::find(lengths, atom.network.prefix) == lengths.end()) {
         lengths.push_back(atom.network.prefix);
       }
       return;
     }
     case Kind::kRegex:
-      if (!expressions_) expressions_ = std::make_unique<Expressions>();
+      if (!expressions_) expressions_ = std::make_unique<Expressions>(atom.regex->options());
       expressions_->Add(atom, entry);
       return;
     case Kind::kExists:
@@ -150,9 +149,7 @@ void ValueIndex::LinkPrefixes() {
 
 // The last text that does not sort after `value` is its longest prefix, or has that as an ancestor.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
-  const auto after =
-      std::upper_bound(prefixes_.begin(), prefixes_.end(), value,
-                       [](std::string_view v, const Prefix& prefix) { return v < prefix.text; });
+  const auto after = std::ranges::upper_bound(prefixes_, value, {}, &Prefix::text);
   std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;
   if (at < 0) return;
   const std::size_t common = CommonLength(prefixes_[at].text, value);

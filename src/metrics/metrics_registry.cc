@@ -6,7 +6,6 @@
 
 #include <deque>
 #include <limits>
-#include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -31,30 +30,28 @@ struct Family {
   std::map<MetricLabels, Metric> metrics;
 };
 
-void Show(const Counter& counter, ClientMetric& out) {
-  out.counter.value = static_cast<double>(counter.Value());
+void Show(const std::unique_ptr<Counter>& counter, ClientMetric& out) {
+  out.counter.value = static_cast<double>(counter->Value());
 }
 
-void Show(const Gauge& gauge, ClientMetric& out) { out.gauge.value = gauge.Value(); }
+void Show(const std::unique_ptr<Gauge>& gauge, ClientMetric& out) {
+  out.gauge.value = gauge->Value();
+}
 
-void Show(const Histogram& histogram, ClientMetric& out) {
-  const Histogram::Snapshot snapshot = histogram.Read();
+void Show(const std::unique_ptr<Histogram>& histogram, ClientMetric& out) {
+  const Histogram::Snapshot snapshot = histogram->Read();
+  const auto bounds = histogram->bounds();
   std::uint64_t cumulative = 0;
-  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) {
+  for (std::size_t i = 0; i <= bounds.size(); ++i) {
     cumulative += snapshot.counts[i];
-    const bool bounded = i < histogram.bounds().size();
+    const bool bounded = i < bounds.size();
     out.histogram.bucket.push_back(
         {.cumulative_count = cumulative,
-         .upper_bound = bounded ? std::chrono::duration<double>(histogram.bounds()[i]).count()
+         .upper_bound = bounded ? std::chrono::duration<double>(bounds[i]).count()
                                 : std::numeric_limits<double>::infinity()});
   }
   out.histogram.sample_count = cumulative;
   out.histogram.sample_sum = snapshot.sum.count();
-}
-
-template <typename T>
-void Show(const std::unique_ptr<T>& metric, ClientMetric& out) {
-  Show(*metric, out);
 }
 
 void Show(const std::function<double()>& read, ClientMetric& out) {
@@ -73,6 +70,13 @@ struct ListedFamily {
   std::vector<const std::map<MetricLabels, Metric>::value_type*> metrics;
 };
 
+ListedFamily List(const std::pair<const std::string, Family>& named) {
+  ListedFamily listed{&named.first, &named.second, {}};
+  listed.metrics.reserve(named.second.metrics.size());
+  for (const auto& metric : named.second.metrics) listed.metrics.push_back(&metric);
+  return listed;
+}
+
 prometheus::MetricFamily Collect(const ListedFamily& listed) {
   prometheus::MetricFamily shown{*listed.name, listed.family->help, listed.family->type, {}};
   shown.metric.reserve(listed.metrics.size());
@@ -88,58 +92,11 @@ prometheus::MetricFamily Collect(const ListedFamily& listed) {
 }  // namespace
 
 // Not thread-safe.
-class MetricsRegistry::State {
- public:
-  explicit State(std::size_t max_series) : max_series_(max_series) {}
-
-  Counter& CounterFor(std::string_view name, std::string_view help, const MetricLabels& labels) {
-    return MetricFor<Counter>(FamilyOf(name, help, MetricType::Counter), labels, [this] {
-      const std::size_t cell = cells_used_++ % CounterBlock::kCounters;
-      if (cell == 0) blocks_.emplace_back();
-      return std::make_unique<Counter>(blocks_.back(), cell);
-    });
-  }
-
-  Gauge& GaugeFor(std::string_view name, std::string_view help, const MetricLabels& labels) {
-    return MetricFor<Gauge>(FamilyOf(name, help, MetricType::Gauge), labels,
-                            [] { return std::make_unique<Gauge>(); });
-  }
-
-  Histogram& HistogramFor(std::string_view name, std::string_view help,
-                          std::span<const Histogram::Duration> bounds, const MetricLabels& labels) {
-    return MetricFor<Histogram>(FamilyOf(name, help, MetricType::Histogram), labels,
-                                [&] { return std::make_unique<Histogram>(bounds); });
-  }
-
-  void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read) {
-    const MetricType type = name.ends_with("_total") ? MetricType::Counter : MetricType::Gauge;
-    FamilyOf(name, help, type).metrics.try_emplace(MetricLabels(), std::move(read));
-  }
-
-  std::vector<ListedFamily> ListAll() const {
-    std::vector<ListedFamily> all;
-    for (const auto& named : families_) all.push_back(List(named));
-    return all;
-  }
-
-  std::optional<ListedFamily> ListOne(std::string_view name) const {
-    const auto named = families_.find(name);
-    if (named == families_.end()) return std::nullopt;
-    return List(*named);
-  }
-
- private:
-  static ListedFamily List(const std::pair<const std::string, Family>& named) {
-    ListedFamily listed{&named.first, &named.second, {}};
-    listed.metrics.reserve(named.second.metrics.size());
-    for (const auto& metric : named.second.metrics) listed.metrics.push_back(&metric);
-    return listed;
-  }
-
+struct MetricsRegistry::State {
   Family& FamilyOf(std::string_view name, std::string_view help, MetricType type) {
-    auto family = families_.find(name);
-    if (family == families_.end()) {
-      family = families_.try_emplace(std::string(name), Family{std::string(help), type, {}}).first;
+    auto family = families.find(name);
+    if (family == families.end()) {
+      family = families.try_emplace(std::string(name), Family{std::string(help), type, {}}).first;
     }
     return family->second;
   }
@@ -149,7 +106,7 @@ class MetricsRegistry::State {
     auto known = family.metrics.find(labels);
     if (known == family.metrics.end()) {
       MetricLabels kept = labels;
-      if (family.metrics.size() >= max_series_) {
+      if (family.metrics.size() >= max_series) {
         for (auto& [label, value] : kept) value = "other";
       }
       bool is_new = false;
@@ -159,14 +116,14 @@ class MetricsRegistry::State {
     return *std::get<std::unique_ptr<T>>(known->second);
   }
 
-  const std::size_t max_series_;
-  std::deque<CounterBlock> blocks_;  // deque elements do not move
-  std::size_t cells_used_ = 0;
-  std::map<std::string, Family, std::less<>> families_;
+  const std::size_t max_series;
+  std::deque<CounterBlock> blocks;  // deque elements do not move
+  std::size_t cells_used = 0;
+  std::map<std::string, Family, std::less<>> families;
 };
 
 MetricsRegistry::MetricsRegistry(std::size_t max_series)
-    : state_(std::make_unique<State>(max_series)) {}
+    : state_(new State{.max_series = max_series, .blocks = {}, .families = {}}) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 MetricsRegistry& MetricsRegistry::Unread() {
@@ -177,41 +134,51 @@ MetricsRegistry& MetricsRegistry::Unread() {
 Counter& MetricsRegistry::CounterFor(std::string_view name, std::string_view help,
                                      const MetricLabels& labels) {
   MutexLock lock(mutex_);
-  return state_->CounterFor(name, help, labels);
+  State& state = *state_;
+  return state.MetricFor<Counter>(
+      state.FamilyOf(name, help, MetricType::Counter), labels, [&state] {
+        const std::size_t cell = state.cells_used++ % CounterBlock::kCounters;
+        if (cell == 0) state.blocks.emplace_back();
+        return std::make_unique<Counter>(state.blocks.back(), cell);
+      });
 }
 
 Gauge& MetricsRegistry::GaugeFor(std::string_view name, std::string_view help,
                                  const MetricLabels& labels) {
   MutexLock lock(mutex_);
-  return state_->GaugeFor(name, help, labels);
+  return state_->MetricFor<Gauge>(state_->FamilyOf(name, help, MetricType::Gauge), labels,
+                                  [] { return std::make_unique<Gauge>(); });
 }
 
 Histogram& MetricsRegistry::HistogramFor(std::string_view name, std::string_view help,
                                          std::span<const Histogram::Duration> bounds,
                                          const MetricLabels& labels) {
   MutexLock lock(mutex_);
-  return state_->HistogramFor(name, help, bounds, labels);
+  return state_->MetricFor<Histogram>(state_->FamilyOf(name, help, MetricType::Histogram), labels,
+                                      [&] { return std::make_unique<Histogram>(bounds); });
 }
 
 void MetricsRegistry::ReadFrom(std::string_view name, std::string_view help,
                                std::function<double()> read) {
+  const MetricType type = name.ends_with("_total") ? MetricType::Counter : MetricType::Gauge;
   MutexLock lock(mutex_);
-  state_->ReadFrom(name, help, std::move(read));
+  state_->FamilyOf(name, help, type).metrics.try_emplace(MetricLabels(), std::move(read));
 }
 
 std::vector<MetricsRegistry::Sample> MetricsRegistry::Read(std::string_view name) const {
-  std::optional<ListedFamily> listed;
+  ListedFamily listed{};
   {
     MutexLock lock(mutex_);
-    listed = state_->ListOne(name);
+    const auto named = state_->families.find(name);
+    if (named == state_->families.end()) return {};
+    listed = List(*named);
   }
   std::vector<Sample> samples;
-  if (!listed) return samples;
-  for (const auto* metric : listed->metrics) {
+  for (const auto* metric : listed.metrics) {
     if (IsHidden(metric->second)) continue;
     ClientMetric shown;
     std::visit([&](const auto& it) { Show(it, shown); }, metric->second);
-    const bool counts = listed->family->type == MetricType::Counter;
+    const bool counts = listed.family->type == MetricType::Counter;
     samples.push_back({&metric->first, counts ? shown.counter.value : shown.gauge.value});
   }
   return samples;
@@ -222,7 +189,7 @@ std::string MetricsRegistry::Render() const {
   std::vector<ListedFamily> listed;
   {
     MutexLock lock(mutex_);
-    listed = state_->ListAll();
+    for (const auto& named : state_->families) listed.push_back(List(named));
   }
   std::vector<prometheus::MetricFamily> families;
   for (const ListedFamily& family : listed) families.push_back(Collect(family));

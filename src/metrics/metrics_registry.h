@@ -63,7 +63,7 @@ class MetricsRegistry {
   std::string Render() const;
 
  private:
-  class State;
+  struct State;
 
   mutable Mutex mutex_;
   const std::unique_ptr<State> state_ SLUICE_GUARDED_BY(mutex_);

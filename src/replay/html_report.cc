@@ -25,19 +25,7 @@ constexpr std::string_view kStyle =
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
+    escaped += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   }
   return escaped;
 }
@@ -60,15 +48,16 @@ std::string Chart(const Timeline& timeline, std::size_t series) {
   for (std::size_t i = 0; i < tallies.size(); ++i) {
     const Tally& tally = tallies[i];
     const auto x = width * static_cast<double>(i);
-    html += fmt::format("<g><title>{}: {} checked, {} denied</title>",
-                        TimeText(timeline.start() + timeline.length() * static_cast<int>(i)),
-                        CountText(tally.checked), CountText(tally.denied));
+    html +=
+        fmt::format("<g><title>{}: {} checked, {} denied</title>", TimeText(timeline.StartOf(i)),
+                    CountText(tally.checked), CountText(tally.denied));
     AppendBar("c", x, width * 0.9, scale * static_cast<double>(tally.checked), html);
     AppendBar("d", x, width * 0.9, scale * static_cast<double>(tally.denied), html);
     html += "</g>";
   }
   return html + fmt::format("</svg><small>from {} UTC, {} s a bar, highest {}; red: denied</small>",
-                            TimeText(timeline.start()), timeline.length().count(), CountText(most));
+                            TimeText(timeline.StartOf(0)), timeline.length().count(),
+                            CountText(most));
 }
 
 std::string Row(const std::vector<std::string>& cells) {

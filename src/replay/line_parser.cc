@@ -1,7 +1,6 @@
 #include "replay/line_parser.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,25 +13,36 @@ namespace {
 
 using Values = std::vector<std::string_view>;
 
-template <typename Names>
-Error NoSuchField(const std::string& log, const Wanted& wanted, const Names& names) {
-  return InvalidArgument(fmt::format("{}: {}: the log has no field \"{}\"; its fields are {}", log,
-                                     wanted.name, wanted.field, fmt::join(names, ", ")));
+// For each wanted value, the position of its field in `fields`; their number if there is none.
+template <typename Fields>
+Result<std::vector<std::size_t>> PositionsOf(const std::vector<Wanted>& wanted,
+                                             const Fields& fields, const std::string& log) {
+  std::vector<std::size_t> positions;
+  for (const Wanted& it : wanted) {
+    const auto found =
+        it.field.empty() ? fields.end() : std::find(fields.begin(), fields.end(), it.field);
+    if (found == fields.end() && it.must_exist) {
+      return InvalidArgument(fmt::format("{}: {}: the log has no field \"{}\"; its fields are {}",
+                                         log, it.name, it.field, fmt::join(fields, ", ")));
+    }
+    positions.push_back(static_cast<std::size_t>(found - fields.begin()));
+  }
+  return positions;
 }
 
 class NginxParser final : public LineParser {
  public:
-  // For each value, the position of its field in a line; empty if lines have no such field.
-  using Fields = std::vector<std::optional<std::size_t>>;
-  explicit NginxParser(Fields fields) : fields_(std::move(fields)) {}
+  // `positions`: those of PositionsOf in NginxLine::kFields.
+  explicit NginxParser(std::vector<std::size_t> positions) : positions_(std::move(positions)) {}
 
   const char* Parse(std::string_view line, Values& values) override {
     if (const char* const fault = line_.Parse(line)) return fault;
     const bool escaped = line.find('\\') != std::string_view::npos;
     unescaped_.clear();
-    unescaped_.reserve(fields_.size() * line.size());  // so that views of it stay valid
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      const std::string_view value = fields_[i] ? line_.fields[*fields_[i]] : std::string_view();
+    unescaped_.reserve(positions_.size() * line.size());  // so that views of it stay valid
+    for (std::size_t i = 0; i < positions_.size(); ++i) {
+      const bool given = positions_[i] < line_.fields.size();
+      const std::string_view value = given ? line_.fields[positions_[i]] : std::string_view();
       values[i] = escaped && value.data() != nullptr ? Unescape(value) : value;
     }
     return nullptr;
@@ -45,7 +55,7 @@ class NginxParser final : public LineParser {
     return std::string_view(unescaped_).substr(start);
   }
 
-  const Fields fields_;
+  const std::vector<std::size_t> positions_;
   NginxLine line_;
   std::string unescaped_;
 };
@@ -82,23 +92,17 @@ class JsonParser final : public LineParser {
 
  private:
   static std::string_view TextOf(simdjson::dom::element value, std::string& text) {
-    switch (value.type()) {
-      case simdjson::dom::element_type::STRING:
-        return value.get_string().value_unsafe();
-      case simdjson::dom::element_type::INT64:
-        text = fmt::format("{}", value.get_int64().value_unsafe());
-        return text;
-      case simdjson::dom::element_type::UINT64:
-        text = fmt::format("{}", value.get_uint64().value_unsafe());
-        return text;
-      case simdjson::dom::element_type::DOUBLE:
-        text = fmt::format("{}", value.get_double().value_unsafe());
-        return text;
-      case simdjson::dom::element_type::BOOL:
-        return value.get_bool().value_unsafe() ? "true" : "false";
-      default:
-        return {};
-    }
+    const auto write = [&text](auto found) {
+      return std::string_view(text = fmt::format("{}", found.value_unsafe()));
+    };
+    using Type = simdjson::dom::element_type;
+    const Type type = value.type();
+    if (type == Type::STRING) return value.get_string().value_unsafe();
+    if (type == Type::INT64) return write(value.get_int64());
+    if (type == Type::UINT64) return write(value.get_uint64());
+    if (type == Type::DOUBLE) return write(value.get_double());
+    if (type == Type::BOOL) return write(value.get_bool());
+    return {};
   }
 
   std::vector<std::string> pointers_;
@@ -115,13 +119,9 @@ class CsvParser final : public LineParser {
   }
 
   Result<void> Choose(const std::string& log, const std::vector<Wanted>& wanted) {
-    for (const Wanted& it : wanted) {
-      const auto found = std::find(names_.begin(), names_.end(), it.field);
-      if (found == names_.end() && it.must_exist) return NoSuchField(log, it, names_);
-      const bool is_none = it.field.empty();
-      columns_.push_back(is_none ? names_.size()
-                                 : static_cast<std::size_t>(found - names_.begin()));
-    }
+    auto positions = PositionsOf(wanted, names_, log);
+    if (!positions) return positions.error();
+    columns_ = std::move(*positions);
     return {};
   }
 
@@ -175,12 +175,9 @@ class CsvParser final : public LineParser {
 
 Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
                                                     const std::vector<Wanted>& wanted) {
-  NginxParser::Fields fields;
-  for (const Wanted& it : wanted) {
-    fields.push_back(NginxLine::Find(it.field));
-    if (!fields.back() && it.must_exist) return NoSuchField(log, it, NginxLine::kFields);
-  }
-  return std::unique_ptr<LineParser>(std::make_unique<NginxParser>(std::move(fields)));
+  auto positions = PositionsOf(wanted, NginxLine::kFields, log);
+  if (!positions) return positions.error();
+  return std::unique_ptr<LineParser>(std::make_unique<NginxParser>(std::move(*positions)));
 }
 
 }  // namespace

@@ -35,15 +35,13 @@ void LoggedSecond::Add(const TimeStamp& stamp, LinePlace place,
 }
 
 void LoggedSecond::Order() {
-  const auto whole = std::count_if(entries_.begin(), entries_.end(),
-                                   [](const Entry& it) { return it.whole_second; });
+  const auto whole = std::ranges::count(entries_, true, &Entry::whole_second);
   std::int64_t spread = 0;
   for (Entry& entry : entries_) {
     if (entry.whole_second) entry.at += Duration(1'000'000 * spread++ / whole);
   }
-  const auto is_earlier = [](const Entry& a, const Entry& b) { return a.at < b.at; };
-  if (!std::is_sorted(entries_.begin(), entries_.end(), is_earlier)) {
-    std::stable_sort(entries_.begin(), entries_.end(), is_earlier);
+  if (!std::ranges::is_sorted(entries_, {}, &Entry::at)) {
+    std::ranges::stable_sort(entries_, {}, &Entry::at);
   }
 }
 
@@ -62,11 +60,6 @@ void LoggedSecond::Fill(const Entry& entry, const RequestShape& shape,
     request.attributes.push_back({name, {from, size}});
     from += size;
   }
-}
-
-void LoggedSecond::Clear() {
-  entries_.clear();
-  bytes_.clear();
 }
 
 }  // namespace sluice::replay

@@ -1,4 +1,4 @@
-// All requests of one second of a log. One thread at a time. Keeps its memory when cleared.
+// All requests of one second of a log. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,6 @@ class LoggedSecond {
   // Replaces `request` by the request of `entry`. It is valid until this object changes.
   void Fill(const Entry& entry, const RequestShape& shape, CheckRequest& request) const;
 
-  void Clear();
   const std::vector<Entry>& entries() const { return entries_; }
   std::size_t memory() const { return bytes_.capacity() + entries_.capacity() * sizeof(Entry); }
 

@@ -1,6 +1,7 @@
 #include "replay/nginx_line.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace sluice::replay {
 namespace {
@@ -19,9 +20,10 @@ std::string_view TakeUntil(char end, std::string_view& rest) {
   return taken;
 }
 
-bool Skip(std::string_view text, std::string_view& rest) {
-  if (!rest.starts_with(text)) return false;
-  rest.remove_prefix(text.size());
+// Removes a space from `rest`. Returns whether a quote follows it.
+bool SkipToQuote(std::string_view& rest) {
+  if (!rest.starts_with(" \"")) return false;
+  rest.remove_prefix(1);
   return true;
 }
 
@@ -38,14 +40,7 @@ std::string_view TakeQuoted(std::string_view& rest) {
 }
 
 bool IsNumber(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
@@ -61,18 +56,17 @@ const char* NginxLine::Parse(std::string_view line) {
   user = UnlessDash(line.substr(0, bracket));
   line.remove_prefix(bracket + 2);
   time = TakeUntil(']', line);
-  if (!Skip(" \"", line)) return "has no \"request\" after its time";
-  line = {line.data() - 1, line.size() + 1};
+  if (!SkipToQuote(line)) return "has no \"request\" after its time";
   std::string_view target = TakeQuoted(line);
-  if (target.data() == nullptr || !Skip(" ", line)) return "ends within its request";
+  if (target.data() == nullptr || !line.starts_with(' ')) return "ends within its request";
+  line.remove_prefix(1);
   status = TakeUntil(' ', line);
   bytes = TakeUntil(' ', line);
   if (!IsNumber(status) || (bytes != "-" && !IsNumber(bytes))) return "has no status and bytes";
   bytes = UnlessDash(bytes);
   if (!line.starts_with('"')) return "has no \"referer\"";
   referer = UnlessDash(TakeQuoted(line));
-  if (!Skip(" \"", line)) return "has no \"user agent\"";
-  line = {line.data() - 1, line.size() + 1};
+  if (!SkipToQuote(line)) return "has no \"user agent\"";
   agent = TakeQuoted(line);
   if (agent.data() == nullptr) return "ends within its user agent";
   agent = UnlessDash(agent);
@@ -84,23 +78,18 @@ const char* NginxLine::Parse(std::string_view line) {
   return nullptr;
 }
 
-std::optional<std::size_t> NginxLine::Find(std::string_view field) {
-  const auto found = std::find(kFields.begin(), kFields.end(), field);
-  if (found == kFields.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - kFields.begin());
-}
-
 void AppendUnescaped(std::string_view text, std::string& out) {
   while (!text.empty()) {
     const std::size_t slash = std::min(text.find('\\'), text.size());
     out.append(text.substr(0, slash));
     text.remove_prefix(slash);
     if (text.size() < 2) break;
-    const int high = text.size() >= 4 && text[1] == 'x' ? HexDigit(text[2]) : -1;
-    const int low = high < 0 ? -1 : HexDigit(text[3]);
-    if (low >= 0) out += static_cast<char>(high * 16 + low);
-    if (low < 0) out += text[1];
-    text.remove_prefix(low >= 0 ? 4 : 2);
+    unsigned char byte = 0;
+    const char* const digits = text.data() + 2;
+    const bool is_hex = text.size() >= 4 && text[1] == 'x' &&
+                        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    out += is_hex ? static_cast<char>(byte) : text[1];
+    text.remove_prefix(is_hex ? 4 : 2);
   }
 }
 

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +20,6 @@ struct NginxLine {
 
   // Returns what is wrong with `line`, or null. The fields are views of it.
   const char* Parse(std::string_view line);
-
-  static std::optional<std::size_t> Find(std::string_view field);
 };
 
 // Appends what was logged as `text`: nginx writes "\x22" for a quote, Apache "\"".

@@ -26,19 +26,32 @@ class QueuedStore final : public Store {
   // The time of checks submitted from now on.
   void SetTime(Time now) { now_ = now; }
 
-  void Submit(StoreCheck& check) override;
+  void Submit(StoreCheck& check) override {
+    waiting_.push_back({&check, now_});
+    for (const CounterCheck& counter : check.counters) keys_.push_back(counter.key);
+    if (waiting_.size() == kQueued) DecideAll();
+  }
   void Reset(StoreReset& reset) override { counters_.Reset(reset); }
   void Undo(const StoreCheck& check) override { counters_.Undo(check); }
   bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
   std::size_t PartOf(std::string_view key) const override { return counters_.PartOf(key); }
 
   // Decides the waiting checks, in order.
-  void DecideAll();
+  void DecideAll() {
+    counters_.Prefetch(keys_);
+    for (const Waiting& next : waiting_) {
+      clock_.Set(next.at);
+      deciding_ = next.check;
+      counters_.Submit(*next.check);
+    }
+    deciding_ = nullptr;
+    waiting_.clear();
+    keys_.clear();
+  }
 
   // The check that is being decided; null if none is.
   const StoreCheck* deciding() const { return deciding_; }
   std::size_t counters() const { return counters_.size(); }
-  std::size_t memory() const { return counters_.memory(); }
   const Clock& clock() const { return clock_; }
 
  private:

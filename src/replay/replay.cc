@@ -9,8 +9,17 @@
 namespace sluice::replay {
 namespace {
 
+// Adds the attributes that the rules use.
 void AddAttributes(const std::vector<Condition>& conditions, std::set<std::string>& names) {
   for (const Condition& condition : conditions) names.insert(condition.attribute);
+}
+void AddAttributes(const Domain& domain, std::set<std::string>& names) {
+  if (!domain.colocate.empty()) names.insert(domain.colocate);
+  for (const Rule& rule : domain.rules) {
+    AddAttributes(rule.match, names);
+    for (const Override& other : rule.overrides) AddAttributes(other.match, names);
+    for (const KeyPart& part : rule.per) names.insert(part.attribute);
+  }
 }
 
 Result<std::unique_ptr<VirtualServer>> MakeServer(Domain rules, std::size_t max_memory) {
@@ -27,8 +36,8 @@ std::string FullAt(const RequestLog& log, LinePlace place, const VirtualServer& 
 void Compare(ReplayResult& result, std::size_t count) {
   if (result.against == nullptr) return;
   for (std::size_t i = 0; i < count; ++i) {
-    const bool now = result.server->outcomes()[i] == Outcome::kAllowed;
-    const bool other = result.against->outcomes()[i] == Outcome::kAllowed;
+    const bool now = result.server->allowed()[i];
+    const bool other = result.against->allowed()[i];
     if (other && !now) ++result.newly_denied;
     if (now && !other) ++result.newly_allowed;
   }
@@ -54,23 +63,20 @@ bool DecideSecond(const RequestLog& log, const LoggedSecond& second, ReplayResul
 }  // namespace
 
 Result<ReplayResult> Replay(ReplayOptions options) {
-  auto attributes = AttributesOf(options.rules);
+  std::set<std::string> attributes;
+  AddAttributes(options.rules, attributes);
+  if (options.against) AddAttributes(*options.against, attributes);
+  options.log.attributes = {attributes.begin(), attributes.end()};
   options.log.domain = options.rules.name;
-  const std::size_t servers = options.against ? 2 : 1;
-  auto server = MakeServer(std::move(options.rules), options.max_memory / servers);
+  const std::size_t memory = options.max_memory / (options.against ? 2 : 1);
+  auto server = MakeServer(std::move(options.rules), memory);
   if (!server) return server.error();
   ReplayResult result{.server = std::move(*server)};
   if (options.against) {
-    const auto others = AttributesOf(*options.against);
-    std::vector<std::string> all;
-    std::set_union(attributes.begin(), attributes.end(), others.begin(), others.end(),
-                   std::back_inserter(all));
-    attributes = std::move(all);
-    auto against = MakeServer(std::move(*options.against), options.max_memory / servers);
+    auto against = MakeServer(std::move(*options.against), memory);
     if (!against) return against.error();
     result.against = std::move(*against);
   }
-  options.log.attributes = std::move(attributes);
   auto log = RequestLog::Open(std::move(options.log));
   if (!log) return log.error();
   while (true) {
@@ -81,29 +87,16 @@ Result<ReplayResult> Replay(ReplayOptions options) {
     options.on_progress(**log);
   }
   result.log = (*log)->facts();
-  result.shape = (*log)->shape();
   return result;
-}
-
-std::vector<std::string> AttributesOf(const Domain& domain) {
-  std::set<std::string> names;
-  if (!domain.colocate.empty()) names.insert(domain.colocate);
-  for (const Rule& rule : domain.rules) {
-    AddAttributes(rule.match, names);
-    for (const Override& other : rule.overrides) AddAttributes(other.match, names);
-    for (const KeyPart& part : rule.per) names.insert(part.attribute);
-  }
-  return {names.begin(), names.end()};
 }
 
 std::vector<std::string> RemoveConcurrency(Domain& domain) {
   std::vector<std::string> names;
   for (Rule& rule : domain.rules) {
     const auto takes_leases = [](const RuleLimit& it) { return TakesLeases(it.limit); };
-    auto removed = std::erase_if(rule.limits.limits, takes_leases);
-    for (Override& other : rule.overrides) {
-      removed += std::erase_if(other.limits.limits, takes_leases);
-    }
+    std::size_t removed = 0;
+    ForEachLimits(
+        rule, [&](Limits& limits, int) { removed += std::erase_if(limits.limits, takes_leases); });
     if (removed > 0) names.push_back(rule.name);
   }
   return names;
@@ -112,17 +105,14 @@ std::vector<std::string> RemoveConcurrency(Domain& domain) {
 std::vector<std::string> MissingAmounts(const Domain& domain,
                                         const std::map<std::string, std::string>& fields) {
   std::set<std::string> names;
-  const auto add = [&](const Limits& limits) {
+  const auto add = [&](const Limits& limits, int) {
     for (const RuleLimit& limit : limits.limits) {
       for (const CountedAmount& it : limit.counts) {
         if (!fields.contains(it.name)) names.insert(it.name);
       }
     }
   };
-  for (const Rule& rule : domain.rules) {
-    add(rule.limits);
-    for (const Override& other : rule.overrides) add(other.limits);
-  }
+  for (const Rule& rule : domain.rules) ForEachLimits(rule, add);
   for (const auto own : {CountedAmount::kCost, CountedAmount::kRequests}) {
     names.erase(std::string(own));
   }

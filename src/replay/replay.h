@@ -29,7 +29,6 @@ struct ReplayOptions {
 
 struct ReplayResult {
   LogFacts log;
-  RequestShape shape;
   std::unique_ptr<VirtualServer> server;
   std::unique_ptr<VirtualServer> against;  // or null
   // Requests that only these rules deny, and requests that only the other rules deny.
@@ -43,8 +42,15 @@ struct ReplayResult {
 
 Result<ReplayResult> Replay(ReplayOptions options);
 
-// The attributes that rules of `domain` use, in order.
-std::vector<std::string> AttributesOf(const Domain& domain);
+// Calls `visit` with each list of limits of `rule`, and the index of the override whose own
+// counters they use; -1: they use those of the rule.
+template <typename SomeRule, typename Visit>
+void ForEachLimits(SomeRule& rule, const Visit& visit) {
+  visit(rule.limits, -1);
+  for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
+    visit(rule.overrides[i].limits, rule.overrides[i].own_counter ? static_cast<int>(i) : -1);
+  }
+}
 
 // Removes the limits of concurrency, since a log does not say how long requests run. Returns the
 // names of the rules that had such limits.

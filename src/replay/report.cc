@@ -1,6 +1,7 @@
 #include "replay/report.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include <fmt/chrono.h>
@@ -16,7 +17,7 @@ std::string LeftOut(std::uint64_t lines) {
 }  // namespace
 
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule) {
-  std::vector<std::pair<std::string, DeniedKey>> keys(kKeysShown);
+  std::vector<std::pair<std::string, DeniedKey>> keys(10);
   const auto end = std::partial_sort_copy(
       rule.denied_keys.begin(), rule.denied_keys.end(), keys.begin(), keys.end(),
       [](const auto& a, const auto& b) {
@@ -32,17 +33,14 @@ std::vector<std::size_t> RulesByDenials(const VirtualServer& server) {
   for (std::size_t id = 0; id < server.rules().size(); ++id) {
     if (server.rules()[id].all.checked + server.rules()[id].skipped > 0) ids.push_back(id);
   }
-  std::stable_sort(ids.begin(), ids.end(), [&](std::size_t a, std::size_t b) {
-    return server.rules()[a].all.denied > server.rules()[b].all.denied;
-  });
+  std::ranges::stable_sort(ids, std::greater<>(),
+                           [&](std::size_t id) { return server.rules()[id].all.denied; });
   return ids;
 }
 
 std::size_t WorstInterval(const Timeline& timeline, std::size_t series) {
   const auto& tallies = timeline.Of(series);
-  const auto worst =
-      std::max_element(tallies.begin(), tallies.end(),
-                       [](const Tally& a, const Tally& b) { return a.denied < b.denied; });
+  const auto worst = std::ranges::max_element(tallies, {}, &Tally::denied);
   if (worst == tallies.end() || worst->denied == 0) return timeline.size();
   return static_cast<std::size_t>(worst - tallies.begin());
 }
@@ -60,16 +58,15 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   for (const LineFault& fault : log.faults) {
     notes.push_back(fmt::format("{}, line {}: {}.", fault.log, fault.line, fault.what));
   }
-  for (const LogFacts::NumberField& field : log.numbers) {
-    if (field.flag.empty() || field.present > 0 || log.requests == 0) continue;
-    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.flag,
-                                field.flag == "--cost" ? "cost 1" : "0 of it"));
+  for (const LogFacts::Field& field : log.numbers) {
+    if (field.name.empty() || field.present > 0 || log.requests == 0) continue;
+    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.name,
+                                field.name == "--cost" ? "cost 1" : "0 of it"));
   }
-  for (std::size_t i = 0; i < log.present.size(); ++i) {
-    const std::string& name = result.shape.attributes[i];
-    if (log.present[i] > 0 || log.requests == 0) continue;
-    notes.push_back(
-        fmt::format("No line has the attribute {0}: map it by --attribute {0}=$.FIELD.", name));
+  for (const LogFacts::Field& field : log.attributes) {
+    if (field.present > 0 || log.requests == 0) continue;
+    notes.push_back(fmt::format("No line has the attribute {0}: map it by --attribute {0}=$.FIELD.",
+                                field.name));
   }
   if (result.server->refused() > 0) {
     notes.push_back(fmt::format("{} requests are refused; the first: {}.",

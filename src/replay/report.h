@@ -9,9 +9,7 @@
 
 namespace sluice::replay {
 
-inline constexpr std::size_t kKeysShown = 10;
-
-// The keys that a rule denied most, in descending order; keys with equal counts by name.
+// The ten keys that a rule denied most, in descending order; keys with equal counts by name.
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule);
 
 // The ids of the rules that checked something, in descending order of denials.

@@ -9,9 +9,7 @@
 namespace sluice::replay {
 namespace {
 
-std::int64_t SecondOfTime(Time at) {
-  return std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
-}
+using std::chrono::floor, std::chrono::seconds;
 
 // The position of the time in a line's values; the cost, the amounts and the attributes follow.
 constexpr std::size_t kTime = 0;
@@ -20,10 +18,6 @@ bool ParseUnits(std::string_view text, std::int64_t& units) {
   const char* const end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, units);
   return error == std::errc() && parsed == end && units >= 0 && units <= kMaxCost;
-}
-
-std::string FieldOf(const std::optional<std::string>& given, const char* otherwise) {
-  return given.value_or(otherwise);
 }
 
 }  // namespace
@@ -37,8 +31,8 @@ Result<std::unique_ptr<RequestLog>> RequestLog::Open(Options options) {
 Result<void> RequestLog::OpenAll() {
   const LogMapping& mapping = options_.mapping;
   shape_ = {options_.domain, options_.attributes, {}};
-  wanted_.push_back({"--time", FieldOf(mapping.time, "time"), true});
-  wanted_.push_back({"--cost", FieldOf(mapping.cost, ""), mapping.cost.has_value()});
+  wanted_.push_back({"--time", mapping.time.value_or("time"), true});
+  wanted_.push_back({"--cost", mapping.cost.value_or(""), mapping.cost.has_value()});
   for (const auto& [name, field] : mapping.amounts) {
     shape_.amounts.push_back(name);
     wanted_.push_back({"--amount " + name, field, true});
@@ -47,14 +41,14 @@ Result<void> RequestLog::OpenAll() {
     const auto given = mapping.attributes.find(name);
     const bool is_given = given != mapping.attributes.end();
     wanted_.push_back({"--attribute " + name, is_given ? given->second : name, is_given});
+    facts_.attributes.push_back({name});
   }
   values_.resize(wanted_.size());
   numbers_.resize(1 + shape_.amounts.size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const Wanted& wanted = wanted_[kTime + 1 + i];
-    facts_.numbers.push_back({.flag = wanted.must_exist ? wanted.name : ""});
+    facts_.numbers.push_back({.name = wanted.must_exist ? wanted.name : ""});
   }
-  facts_.present.resize(shape_.attributes.size());
   for (const std::string& path : options_.paths) {
     auto file = LogFile::Open(path);
     if (!file) return file.error();
@@ -68,18 +62,15 @@ Result<void> RequestLog::OpenAll() {
 Result<LoggedSecond*> RequestLog::Next() {
   if (auto read = ReadOn(); !read) return read.error();
   if (seconds_.empty()) return nullptr;
-  spare_ = std::move(current_);
   current_ = std::move(seconds_.begin()->second);
-  if (cached_ == current_.get()) cached_ = nullptr;
   seconds_.erase(seconds_.begin());
-  current_->Order();
-  return current_.get();
+  current_.Order();
+  return &current_;
 }
 
 Result<void> RequestLog::ReadOn() {
   const auto is_complete = [this] {
-    return !seconds_.empty() &&
-           Time(std::chrono::seconds(seconds_.begin()->first + 1)) <= complete_;
+    return !seconds_.empty() && seconds_.begin()->first + seconds(1) <= complete_;
   };
   while (!is_complete()) {
     Source* const source = Laggard();
@@ -89,7 +80,7 @@ Result<void> RequestLog::ReadOn() {
     }
     Read(*source);
     std::size_t memory = 0;
-    for (const auto& [second, requests] : seconds_) memory += requests->memory();
+    for (const auto& [second, requests] : seconds_) memory += requests.memory();
     if (memory > options_.max_memory) {
       return Error{
           ErrorCode::kResourceExhausted,
@@ -117,7 +108,7 @@ RequestLog::Source* RequestLog::Laggard() {
 // Reads until its newest time is in another second, or until kMost lines were read.
 void RequestLog::Read(Source& source) {
   constexpr int kMost = 100'000;
-  const std::int64_t second = source.newest == Time::min() ? 0 : SecondOfTime(source.newest);
+  const auto second = floor<seconds>(source.newest);
   for (int i = 0; i < kMost; ++i) {
     const auto line = source.file->Next();
     if (!line) {
@@ -129,19 +120,15 @@ void RequestLog::Read(Source& source) {
     const char* const fault =
         source.file->line_is_cut() ? "is longer than 1 MiB" : Take(source, *line);
     if (fault != nullptr) Fault(source, fault);
-    if (source.newest != Time::min() && SecondOfTime(source.newest) != second) return;
+    if (source.newest != Time::min() && floor<seconds>(source.newest) != second) return;
   }
 }
 
 // Returns what is wrong with the line, or null.
 const char* RequestLog::Take(Source& source, std::string_view line) {
   if (const char* const fault = source.parser->Parse(line, values_)) return fault;
-  const std::string_view text = values_[kTime];
-  if (text != source.last_stamp || !source.last_time) {
-    source.last_time = ParseTimeStamp(text);
-    source.last_stamp = text;
-  }
-  if (!source.last_time) return "has no time in a known format";
+  const auto stamp = ParseTimeStamp(values_[kTime]);
+  if (!stamp) return "has no time in a known format";
   numbers_.assign(numbers_.size(), 0);
   numbers_[0] = 1;
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
@@ -152,16 +139,17 @@ const char* RequestLog::Take(Source& source, std::string_view line) {
       return "has a cost or an amount that is not a whole number from 0 to 2^53";
     }
   }
-  const Time at = source.last_time->at;
-  if (SecondOfTime(at) + 1 <= SecondOfTime(complete_) && complete_ != Time::min()) {
+  const Time at = stamp->at;
+  if (floor<seconds>(at) + seconds(1) <= floor<seconds>(complete_) && complete_ != Time::min()) {
     ++facts_.late;
     return "is late: see --reorder";
   }
   const auto attributes = std::span(values_).subspan(kTime + 1 + numbers_.size());
   const auto file = static_cast<std::uint32_t>(&source - sources_.data());
-  SecondOf(at).Add(*source.last_time, {file, source.file->line_number()}, numbers_, attributes);
+  seconds_[floor<seconds>(at)].Add(*stamp, {file, source.file->line_number()}, numbers_,
+                                   attributes);
   for (std::size_t i = 0; i < attributes.size(); ++i) {
-    facts_.present[i] += attributes[i].data() != nullptr ? 1 : 0;
+    facts_.attributes[i].present += attributes[i].data() != nullptr ? 1 : 0;
   }
   ++facts_.requests;
   source.newest = std::max(source.newest, at);
@@ -172,19 +160,6 @@ void RequestLog::Fault(const Source& source, std::string_view what) {
   if (!what.starts_with("is late")) ++facts_.not_understood;
   if (facts_.faults.size() == LogFacts::kNamed) return;
   facts_.faults.push_back({source.file->name(), source.file->line_number(), std::string(what)});
-}
-
-LoggedSecond& RequestLog::SecondOf(Time at) {
-  const std::int64_t second = SecondOfTime(at);
-  if (cached_ != nullptr && cached_second_ == second) return *cached_;
-  std::unique_ptr<LoggedSecond>& found = seconds_[second];
-  if (found == nullptr) {
-    found = spare_ ? std::move(spare_) : std::make_unique<LoggedSecond>();
-    found->Clear();
-  }
-  cached_second_ = second;
-  cached_ = found.get();
-  return *cached_;
 }
 
 std::string RequestLog::NameOf(LinePlace place) const { return sources_[place.file].file->name(); }

@@ -43,14 +43,12 @@ struct LogFacts {
   std::uint64_t not_understood = 0;
   std::uint64_t late = 0;         // came later than `reorder` allows
   std::vector<LineFault> faults;  // the first of both kinds
-  std::vector<std::uint64_t>
-      present{};  // requests that have the attribute, in the order of the shape
-  // The fields of the cost and of the amounts.
-  struct NumberField {
-    std::string flag;           // that names the field; empty: none does
-    std::uint64_t present = 0;  // lines that have it
+  struct Field {
+    std::string name;
+    std::uint64_t present = 0;  // how many lines have it
   };
-  std::vector<NumberField> numbers;
+  std::vector<Field> numbers;     // of the cost and the amounts, by flag; empty: no flag names it
+  std::vector<Field> attributes;  // in the order of the shape; only requests count
 };
 
 class RequestLog {
@@ -82,10 +80,7 @@ class RequestLog {
     std::unique_ptr<LogFile> file;
     std::unique_ptr<LineParser> parser;
     Time newest = Time::min();
-    std::string last_stamp;  // of the last line; often the next has the same
-    std::optional<TimeStamp> last_time;
   };
-  using Seconds = std::map<std::int64_t, std::unique_ptr<LoggedSecond>>;
 
   explicit RequestLog(Options options) : options_(std::move(options)) {}
   Result<void> OpenAll();
@@ -94,19 +89,15 @@ class RequestLog {
   void Read(Source& source);
   const char* Take(Source& source, std::string_view line);
   void Fault(const Source& source, std::string_view what);
-  LoggedSecond& SecondOf(Time at);
   Source* Laggard();
 
   const Options options_;
   RequestShape shape_;
   std::vector<Wanted> wanted_;
   std::vector<Source> sources_;
-  Seconds seconds_;              // that wait
-  Time complete_ = Time::min();  // no earlier line can follow
-  std::unique_ptr<LoggedSecond> current_;
-  std::unique_ptr<LoggedSecond> spare_;
-  std::int64_t cached_second_ = 0;
-  LoggedSecond* cached_ = nullptr;  // that of cached_second_
+  std::map<std::chrono::sys_seconds, LoggedSecond> seconds_;  // that wait
+  Time complete_ = Time::min();                               // no earlier line can follow
+  LoggedSecond current_;
   std::vector<std::string_view> values_;
   std::vector<std::int64_t> numbers_;
   LogFacts facts_;

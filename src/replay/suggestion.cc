@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "match/counter_key.h"
-#include "replay/virtual_server.h"
+#include "replay/replay.h"
 
 namespace sluice::replay {
 namespace {
@@ -60,20 +60,11 @@ class Scaler final : public Parameters {
   const bool may_lengthen_;
 };
 
-std::size_t CountLimits(const Rule& rule) {
-  std::size_t count = rule.limits.limits.size();
-  for (const Override& other : rule.overrides) count += other.limits.limits.size();
-  return count;
-}
-
-// A rule without limits that denies and exempts like `rule`.
-Rule WithoutLimits(Rule rule) {
-  rule.limits.limits.clear();
-  for (Override& other : rule.overrides) other.limits.limits.clear();
-  return rule;
-}
-
 }  // namespace
+
+bool Suggestion::Group::Has(const RuleLimit& limit, int its_owner) const {
+  return its_owner == owner && CounterTag(limit) == tag;
+}
 
 Limit Scaled(const Limit& limit, double factor, bool may_lengthen) {
   Limit scaled = limit;
@@ -87,43 +78,26 @@ Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain))
 }
 
 void Suggestion::AddGroups(std::size_t rule) {
-  Rule copy = domain_.rules[rule];
-  const int overrides = static_cast<int>(copy.overrides.size());
-  for (int from = -1; from < overrides; ++from) {
-    const bool own = from >= 0 && copy.overrides[static_cast<std::size_t>(from)].own_counter;
-    const auto& limits = LimitsOf(copy, from).limits;
-    for (std::size_t i = 0; i < limits.size(); ++i) {
-      if (TakesLeases(limits[i].limit)) continue;
-      const int owner = own ? from : -1;
-      const std::string tag = CounterTag(limits[i]);
-      auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& it) {
-        return it.rule == rule && it.owner == owner && it.tag == tag;
+  ForEachLimits(domain_.rules[rule], [&](const Limits& limits, int owner) {
+    for (const RuleLimit& limit : limits.limits) {
+      const Group group{.rule = rule, .owner = owner, .tag = CounterTag(limit)};
+      const bool is_known = std::ranges::any_of(groups_, [&](const Group& it) {
+        return it.rule == rule && it.owner == owner && it.tag == group.tag;
       });
-      if (group == groups_.end()) {
-        group = groups_.insert(group, {.rule = rule, .owner = owner, .tag = tag});
-      }
-      group->of.emplace_back(from, i);
+      if (!is_known && !TakesLeases(limit.limit)) groups_.push_back(group);
     }
-  }
-}
-
-Limits& Suggestion::LimitsOf(Rule& rule, int override_index) {
-  return override_index < 0 ? rule.limits
-                            : rule.overrides[static_cast<std::size_t>(override_index)].limits;
+  });
 }
 
 // The limits of a group as a shadow rule, which counts and decides by itself. The original rule
 // stays beside it without limits, and still blocks and exempts.
 Rule Suggestion::RuleFor(const Group& group) const {
-  Rule rule = domain_.rules[group.rule];
-  Scale(rule, group, group.trial);
-  Rule alone = WithoutLimits(rule);
-  for (const auto& [from, index] : group.of) {
-    LimitsOf(alone, from).limits.push_back(LimitsOf(rule, from).limits[index]);
-  }
-  for (int from = -1; from < static_cast<int>(alone.overrides.size()); ++from) {
-    LimitsOf(alone, from).effect = Limits::Effect::kCount;
-  }
+  Rule alone = domain_.rules[group.rule];
+  ForEachLimits(alone, [&](Limits& limits, int owner) {
+    std::erase_if(limits.limits, [&](const RuleLimit& it) { return !group.Has(it, owner); });
+    limits.effect = Limits::Effect::kCount;
+  });
+  Scale(alone, group, group.trial);
   alone.name += fmt::format("#{}", &group - groups_.data());
   alone.shadow = true;
   alone.missing = OnMissing::kSkip;
@@ -131,11 +105,14 @@ Rule Suggestion::RuleFor(const Group& group) const {
 }
 
 void Suggestion::Scale(Rule& rule, const Group& group, double factor) const {
-  const bool may_lengthen = CountLimits(domain_.rules[group.rule]) == 1;
-  for (const auto& [from, index] : group.of) {
-    Limit& limit = LimitsOf(rule, from).limits[index].limit;
-    limit = Scaled(limit, factor, may_lengthen);
-  }
+  std::size_t count = 0;  // before other limits were removed
+  ForEachLimits(domain_.rules[group.rule],
+                [&](const Limits& limits, int) { count += limits.limits.size(); });
+  ForEachLimits(rule, [&](Limits& limits, int owner) {
+    for (RuleLimit& it : limits.limits) {
+      if (group.Has(it, owner)) it.limit = Scaled(it.limit, factor, /*may_lengthen=*/count == 1);
+    }
+  });
 }
 
 bool Suggestion::SameLimits(const Group& group, double a, double b) const {
@@ -148,7 +125,9 @@ bool Suggestion::SameLimits(const Group& group, double a, double b) const {
 
 std::optional<Domain> Suggestion::NextTrial() {
   Domain trial = domain_;
-  std::transform(trial.rules.begin(), trial.rules.end(), trial.rules.begin(), WithoutLimits);
+  for (Rule& rule : trial.rules) {  // they still deny and exempt
+    ForEachLimits(rule, [](Limits& limits, int) { limits.limits.clear(); });
+  }
   bool done = true;
   for (Group& group : groups_) {
     if (!first_ && !group.done) Choose(group);

@@ -49,19 +49,19 @@ class Suggestion {
 
   struct Group {
     std::size_t rule = 0;
-    int owner = -1;   // the override whose own counters these are; -1: none
-    std::string tag;  // of the counters
-    std::vector<std::pair<int, std::size_t>> of{};  // override, or -1, and index of each limit
-    double too_low = 0;                             // denies too much
-    double enough = 0;  // a factor that denies no more than the share; 0: none is known
-    double trial = 1;   // to replay next
+    int owner = -1;      // the override whose own counters these are; -1: none
+    std::string tag;     // of the counters
+    double too_low = 0;  // denies too much
+    double enough = 0;   // a factor that denies no more than the share; 0: none is known
+    double trial = 1;    // to replay next
     Tally now{};
     Tally then{};  // with `enough`
     bool done = false;
+
+    bool Has(const RuleLimit& limit, int its_owner) const;
   };
 
   void AddGroups(std::size_t rule);
-  static Limits& LimitsOf(Rule& rule, int override_index);
   Rule RuleFor(const Group& group) const;
   void Scale(Rule& rule, const Group& group, double factor) const;
   bool SameLimits(const Group& group, double a, double b) const;

@@ -23,12 +23,12 @@ class Scanner {
   }
   void Expect(char c) { failed_ |= !Take(c); }
 
-  int Digits(std::size_t count) {
-    int number = 0;
+  unsigned Digits(std::size_t count) {
+    unsigned number = 0;
     for (std::size_t i = 0; i < count; ++i) {
       failed_ |= i >= rest_.size() || !IsDigit(rest_[i]);
       if (failed_) return 0;
-      number = number * 10 + (rest_[i] - '0');
+      number = number * 10 + static_cast<unsigned>(rest_[i] - '0');
     }
     rest_.remove_prefix(count);
     return number;
@@ -59,7 +59,7 @@ class Scanner {
     if (rest_.empty() || Take('Z')) return {};
     const bool west = Take('-');
     if (!west) Expect('+');
-    const int hours = Digits(2);
+    const unsigned hours = Digits(2);
     const bool more = Take(':') || !rest_.empty();
     const std::chrono::minutes offset(hours * 60 + (more ? Digits(2) : 0));
     return west ? -offset : offset;
@@ -72,28 +72,19 @@ class Scanner {
   bool failed_ = false;
 };
 
-struct Date {
-  int year = 0;
-  unsigned month = 0;
-  int day = 0;
-};
-
-std::optional<TimeStamp> FinishDate(const Date& date, Scanner& scan) {
-  using std::chrono::year_month_day, std::chrono::sys_days;
-  const int hour = scan.Digits(2);
+std::optional<TimeStamp> FinishDate(const std::chrono::year_month_day& day, Scanner& scan) {
+  const unsigned hour = scan.Digits(2);
   scan.Expect(':');
-  const int minute = scan.Digits(2);
+  const unsigned minute = scan.Digits(2);
   scan.Expect(':');
-  const int second = scan.Digits(2);
+  const unsigned second = scan.Digits(2);
   const bool whole = !scan.Take('.') && !scan.Take(',');
   const Duration fraction = whole ? Duration() : scan.Fraction();
   const std::chrono::minutes offset = scan.Offset();
-  const year_month_day day(std::chrono::year(date.year), std::chrono::month(date.month),
-                           std::chrono::day(static_cast<unsigned>(date.day)));
   if (!scan.done() || !day.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const auto clock = std::chrono::hours(hour) + std::chrono::minutes(minute) +
                      std::chrono::seconds(second) - offset;
-  return TimeStamp{Time(sys_days(day)) + clock + fraction, whole};
+  return TimeStamp{Time(std::chrono::sys_days(day)) + clock + fraction, whole};
 }
 
 // The number of digits decides: up to 11 are seconds, up to 14 milliseconds, up to 17 microseconds,
@@ -120,23 +111,24 @@ std::optional<TimeStamp> ParseNumber(std::string_view text) {
 std::optional<TimeStamp> ParseTimeStamp(std::string_view text) {
   if (text.size() < 5 || !IsDigit(text[0])) return std::nullopt;
   Scanner scan(text);
+  using std::chrono::year, std::chrono::month, std::chrono::day;
   if (text[2] == '/') {
-    Date date{.day = scan.Digits(2)};
+    const day its_day(scan.Digits(2));
     scan.Expect('/');
-    date.month = scan.Month();
+    const month its_month(scan.Month());
     scan.Expect('/');
-    date.year = scan.Digits(4);
+    const year its_year(static_cast<int>(scan.Digits(4)));
     scan.Expect(':');
-    return FinishDate(date, scan);
+    return FinishDate(its_year / its_month / its_day, scan);
   }
   if (text[4] != '-') return ParseNumber(text);
-  Date date{.year = scan.Digits(4)};
+  const year its_year(static_cast<int>(scan.Digits(4)));
   scan.Expect('-');
-  date.month = static_cast<unsigned>(scan.Digits(2));
+  const month its_month(scan.Digits(2));
   scan.Expect('-');
-  date.day = scan.Digits(2);
+  const day its_day(scan.Digits(2));
   if (!scan.Take('T')) scan.Expect(' ');
-  return FinishDate(date, scan);
+  return FinishDate(its_year / its_month / its_day, scan);
 }
 
 }  // namespace sluice::replay

@@ -44,9 +44,11 @@ class Timeline {
   // Counts by interval. Intervals at the end may be left out.
   const std::vector<Tally>& Of(std::size_t series) const { return series_[series]; }
 
-  // How many intervals there are, the start of the first, and their length.
+  // How many intervals there are, the start of each, and their length.
   std::size_t size() const { return first_ < 0 ? 0 : current_ + 1; }
-  std::chrono::sys_seconds start() const { return std::chrono::sys_seconds(length_ * first_); }
+  std::chrono::sys_seconds StartOf(std::size_t interval) const {
+    return std::chrono::sys_seconds(length_ * (first_ + static_cast<std::int64_t>(interval)));
+  }
   std::chrono::seconds length() const { return length_; }
 
  private:

@@ -13,6 +13,13 @@ std::string_view ValuesOf(std::string_view key) {
   return key.substr(key.find('/', key.find('/') + 1) + 1);
 }
 
+// Whether there was no room for the counters.
+bool IsFull(const Result<CheckAnswer>& answer) {
+  if (!answer) return answer.error().code == ErrorCode::kUnavailable;
+  return std::ranges::any_of(answer->limits,
+                             [](const LimitAnswer& it) { return it.source == Source::kFallback; });
+}
+
 }  // namespace
 
 class VirtualServer::Call final : public CheckCall {
@@ -50,7 +57,7 @@ std::optional<std::size_t> VirtualServer::Decide(const LoggedSecond& second,
                                                  const RequestShape& shape) {
   const auto& entries = second.entries();
   timeline_.MoveTo(std::chrono::floor<std::chrono::seconds>(entries.front().at));
-  outcomes_.assign(entries.size(), Outcome::kAllowed);
+  allowed_.assign(entries.size(), true);
   for (std::size_t i = 0; i < entries.size() && !full_; ++i) {
     Call& call = *calls_[next_call_++ % calls_.size()];
     if (call.pending) store_.DecideAll();
@@ -67,24 +74,16 @@ std::optional<std::size_t> VirtualServer::Decide(const LoggedSecond& second,
 
 void VirtualServer::Count(const Call& call, const Result<CheckAnswer>& answer) {
   if (full_) return;
-  if (!answer) {
-    if (answer.error().code == ErrorCode::kUnavailable) {
-      full_ = call.position;
-      return;
-    }
-    outcomes_[call.position] = Outcome::kRefused;
-    if (refused_++ == 0) refusal_ = answer.error().message;
-    return;
-  }
-  const bool failed =
-      std::any_of(answer->limits.begin(), answer->limits.end(),
-                  [](const LimitAnswer& it) { return it.source == Source::kFallback; });
-  if (failed) {
+  if (IsFull(answer)) {
     full_ = call.position;
     return;
   }
-  const bool denied = answer->decision == Decision::kDenied;
-  if (denied) outcomes_[call.position] = Outcome::kDenied;
+  const bool denied = answer && answer->decision == Decision::kDenied;
+  allowed_[call.position] = answer && !denied;
+  if (!answer) {
+    if (refused_++ == 0) refusal_ = answer.error().message;
+    return;
+  }
   all_.Add(denied);
   timeline_.Now(0).Add(denied);
   if (answer->source == Source::kNoRule) ++unmatched_;

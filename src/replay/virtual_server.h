@@ -24,9 +24,6 @@
 
 namespace sluice::replay {
 
-// The outcome of a request.
-enum class Outcome : std::uint8_t { kAllowed, kDenied, kRefused };
-
 // How often a rule denied a key, and when first and last.
 struct DeniedKey {
   std::uint64_t denied = 0;
@@ -53,8 +50,8 @@ class VirtualServer {
   // counted.
   std::optional<std::size_t> Decide(const LoggedSecond& second, const RequestShape& shape);
 
-  // The outcomes of the last second, by request.
-  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  // Whether each request of the last second was allowed.
+  const std::vector<bool>& allowed() const { return allowed_; }
 
   const RuleIndex& index() const { return *index_; }
   const Tally& all() const { return all_; }
@@ -82,7 +79,7 @@ class VirtualServer {
   std::vector<std::unique_ptr<Call>> calls_;  // reused in turn
   std::size_t next_call_ = 0;
 
-  std::vector<Outcome> outcomes_;
+  std::vector<bool> allowed_;
   Tally all_;
   std::uint64_t unmatched_ = 0;
   std::uint64_t refused_ = 0;

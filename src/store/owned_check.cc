@@ -3,7 +3,7 @@
 namespace sluice {
 
 OwnedCheck::OwnedCheck(const StoreCheck& check) {
-  AskLike(check);
+  CheckParameters::operator=(check);
   counters = check.counters;
   admitted = check.admitted;
   decided_at = check.decided_at;
@@ -11,7 +11,7 @@ OwnedCheck::OwnedCheck(const StoreCheck& check) {
 }
 
 OwnedCheck::OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode) {
-  AskLike(check);
+  CheckParameters::operator=(check);
   counters.push_back(counter);
   demand.mode = mode;
   concerns_grants = false;

@@ -1,25 +1,14 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <array>
 
 namespace sluice {
 
 std::string_view ToString(StoreFailure failure) {
-  switch (failure) {
-    case StoreFailure::kTimeout:
-      return "timeout";
-    case StoreFailure::kUnsent:
-      return "unsent";
-    case StoreFailure::kUnreachable:
-      return "unreachable";
-    case StoreFailure::kOverloaded:
-      return "overloaded";
-    case StoreFailure::kRejected:
-      return "rejected";
-    case StoreFailure::kCallerTimeout:
-      return "caller_timeout";
-  }
-  return "";
+  static constexpr std::array<std::string_view, kStoreFailures> kNames{
+      "timeout", "unsent", "unreachable", "overloaded", "rejected", "caller_timeout"};
+  return kNames[static_cast<std::size_t>(failure)];
 }
 
 bool StoreCheck::HasNoUnits() const {
@@ -51,16 +40,6 @@ void StoreCheck::Fail(StoreFailure failure) {
     counter.charged = false;
     counter.grant = {};
   }
-}
-
-void StoreCheck::AskLike(const StoreCheck& check) {
-  demand = check.demand;
-  lease = check.lease;
-  leases_units = check.leases_units;
-  concerns_grants = check.concerns_grants;
-  in_order = check.in_order;
-  deadline = check.deadline;
-  last_deadline = check.last_deadline;
 }
 
 }  // namespace sluice

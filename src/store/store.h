@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -65,26 +65,8 @@ struct CounterCheck {
   CounterSnapshot before{};
 };
 
-// The reply that a check may still get, after it was sent and has failed.
-class LateReply {
- public:
-  virtual ~LateReply() = default;
-  // The check was not admitted: what it was charged, or will be, is undone. This happens while the
-  // store runs. A lease of units need not be undone: nobody has it, so it is settled with 0, even
-  // if no reply says whether it was taken.
-  virtual void Undo() = 0;
-};
-
-// One check in a store. The owner fills the first part, calls Submit, and must not touch it until
-// OnDecided.
-class StoreCheck {
- public:
-  StoreCheck() = default;
-  virtual ~StoreCheck() = default;
-  StoreCheck(const StoreCheck&) = delete;
-  StoreCheck& operator=(const StoreCheck&) = delete;
-
-  std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
+// What a check asks, beside its counters.
+struct CheckParameters {
   Demand demand;
   // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
   // set. Without `leases_units`, the lease has only slots, and these modes concern slots.
@@ -106,6 +88,18 @@ class StoreCheck {
   // The caller's deadline: kCallerTimeout. If the store itself was late, it may wait beyond
   // `deadline` once, but never beyond this.
   SteadyTime last_deadline = SteadyTime::max();
+};
+
+// One check in a store. The owner fills the parameters and the counters, calls Submit, and must not
+// touch it until OnDecided.
+class StoreCheck : public CheckParameters {
+ public:
+  StoreCheck() = default;
+  virtual ~StoreCheck() = default;
+  StoreCheck(const StoreCheck&) = delete;
+  StoreCheck& operator=(const StoreCheck&) = delete;
+
+  std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
   // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
@@ -114,8 +108,10 @@ class StoreCheck {
   Time lease_ends;  // out, if `leases_units` and the lease can still be settled: on the store's
                     // clock
   Time decided_at;  // out: on the store's clock; of its counters, the latest
-  // out: the reply that it may still get. Null if there is none. For Store::Undo.
-  std::shared_ptr<LateReply> late;
+  // out, for Store::Undo: undoes what the check was charged, or will be. Empty if no reply can come
+  // any more. The undo happens while the store runs. A lease of units need not be undone: nobody
+  // has it, so it is settled with 0, even if no reply says whether it was taken.
+  std::function<void()> undo_late;
 
   // What the check asks of `counter`, which is one of its counters.
   CounterDemand DemandOf(const CounterCheck& counter) const {
@@ -132,9 +128,6 @@ class StoreCheck {
 
   // For stores: sets `failure` on all counters.
   void Fail(StoreFailure failure);
-
-  // For stores: copies the parameters of the check, without the counters.
-  void AskLike(const StoreCheck& check);
 
   // Returns the check to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.
@@ -154,6 +147,12 @@ class StoreReset {
 
   // out; kTimeout: the counters may have been reset, any other: they were not
   std::optional<StoreFailure> failure;
+
+  // For stores: returns the reset to its owner.
+  void Finish(std::optional<StoreFailure> its_failure) {
+    failure = its_failure;
+    OnReset();
+  }
 
   // Called like StoreCheck::OnDecided.
   virtual void OnReset() = 0;

@@ -11,6 +11,25 @@
 #include "tools/text.h"
 
 namespace sluice::tools {
+namespace {
+
+// Prints how operators reach a server, and the admin sockets of this machine.
+void PrintAdminHint() {
+  fmt::print(stderr,
+             "  For operators:  run the command as the server's user, or give --admin ADDRESS (its "
+             "setting\n"
+             "                  admin.listen) or its admin token (--token-file, SLUICE_TOKEN)\n");
+  constexpr std::size_t kMost = 5;
+  const std::vector<std::string> sockets = FindAdminSockets();
+  for (std::size_t i = 0; i < std::min(sockets.size(), kMost); ++i) {
+    fmt::print(stderr, "  Found here:     --admin unix:{}\n", sockets[i]);
+  }
+  if (sockets.size() > kMost) {
+    fmt::print(stderr, "                  and {} more\n", sockets.size() - kMost);
+  }
+}
+
+}  // namespace
 
 void AdminOptions::AddTo(CLI::App& app) {
   server.AddTo(app);
@@ -18,33 +37,24 @@ void AdminOptions::AddTo(CLI::App& app) {
   app.add_flag("--json", json, "Print the API's response as JSON");
 }
 
-Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
-  auto target = ToTarget();
-  if (!target) return target.error();
-  return Client::Create(std::move(*target));
-}
-
 Result<Target> AdminOptions::ToTarget() const {
   auto target = server.ToTarget();
-  if (!target) return target.error();
-  const auto at = AddressFor(target->token);
+  if (!target) return target;
+  Result<Address> at = target->address;
+  if (!address.empty()) {
+    at = Address::Parse(address);  // cannot fail: the flag's check has parsed it before
+  } else if (target->token.empty() && at->is_local()) {
+    if (auto checked = CheckAdminDirectory(*at); !checked) return checked.error();
+    at = AdminAddressOf(*at);
+  }
   if (!at) return at.error();
   if (*at != target->address) target->tls.reset();  // admin sockets are plaintext
   target->address = *at;
   return target;
 }
 
-// Parsing cannot fail: the flags' checks have parsed both addresses before.
-Result<Address> AdminOptions::AddressFor(const std::string& token) const {
-  if (!address.empty()) return Address::Parse(address);
-  auto public_address = Address::Parse(server.address);
-  if (!public_address || !token.empty() || !public_address->is_local()) return public_address;
-  if (auto checked = CheckAdminDirectory(*public_address); !checked) return checked.error();
-  return AdminAddressOf(*public_address);
-}
-
 std::string DomainHint(const AdminOptions& options, const std::string& domain) {
-  const auto client = options.Connect();
+  const auto client = Connect(options.ToTarget());
   if (!client) return "";
   const auto listed = (*client)->Call<v1::ListRulesResponse>(kListRules, v1::ListRulesRequest(),
                                                              options.server.timeout);
@@ -72,35 +82,19 @@ std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix) {
 }
 
 int FailBeforeAdminCall(const Error& error) {
-  const int status = FailBeforeCall(error);
+  const int status = Fail(error);
   if (error.code == ErrorCode::kPermissionDenied) PrintAdminHint();
   return status;
 }
 
-void PrintAdminHint() {
-  fmt::print(stderr,
-             "  For operators:  run the command as the server's user, or give --admin ADDRESS (its "
-             "setting\n"
-             "                  admin.listen) or its admin token (--token-file, SLUICE_TOKEN)\n");
-  constexpr std::size_t kMost = 5;
-  const std::vector<std::string> sockets = FindAdminSockets();
-  for (std::size_t i = 0; i < std::min(sockets.size(), kMost); ++i) {
-    fmt::print(stderr, "  Found here:     --admin unix:{}\n", sockets[i]);
-  }
-  if (sockets.size() > kMost) {
-    fmt::print(stderr, "                  and {} more\n", sockets.size() - kMost);
-  }
-}
-
 int FailAdminCall(const AdminOptions& options, const Address& server, bool answered,
                   const Error& error) {
-  if (options.json) fmt::print("{}\n", ErrorJson(error));
-  PrintError(server, answered, error);
+  const int status = FailCall(server, answered, error, options.json);
   if (!answered && server.is_unix()) PrintAdminHint();
   if (error.code == ErrorCode::kUnauthenticated) {
     fmt::print(stderr, "  Give the token:  --token-file FILE, or set SLUICE_TOKEN\n");
   }
-  return kExitError;
+  return status;
 }
 
 }  // namespace sluice::tools

@@ -24,16 +24,9 @@ struct AdminOptions {
 
   void AddTo(CLI::App& app);
 
-  // Connects to `address` if it is set. Otherwise, if a token is set or the server is on another
-  // machine, connects to the server's address. In all other cases connects to the server's admin
-  // socket.
-  Result<std::unique_ptr<Client>> Connect() const;
-
-  // The address that Connect connects to.
+  // `address` if it is set. Otherwise, if a token is set or the server is on another machine, the
+  // server's address. In all other cases the server's admin socket.
   Result<Target> ToTarget() const;
-
- private:
-  Result<Address> AddressFor(const std::string& token) const;
 };
 
 // The text that a command prints unless --json is set, and its exit status.
@@ -48,9 +41,6 @@ std::string DomainHint(const AdminOptions& options, const std::string& domain);
 
 // The state of rules from a control plane, one fact per line, each after `prefix`.
 std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix);
-
-// Prints how operators reach a server, and the admin sockets of this machine.
-void PrintAdminHint();
 
 // Prints an error that occurred before the call, and returns the exit status.
 int FailBeforeAdminCall(const Error& error);
@@ -67,7 +57,7 @@ template <typename Response>
 int CallAdmin(const AdminOptions& options, const char* path,
               const google::protobuf::Message& request,
               const std::function<Outcome(const Response&)>& conclude) {
-  const auto client = options.Connect();
+  const auto client = Connect(options.ToTarget());
   if (!client) return FailBeforeAdminCall(client.error());
   const auto response = (*client)->Call<Response>(path, request, options.server.timeout);
   if (!response) {

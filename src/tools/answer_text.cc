@@ -93,16 +93,10 @@ std::string_view VerdictText(const v1::CheckLimitRequest& request,
 }
 
 std::string_view SourceText(v1::Source source) {
-  switch (source) {
-    case v1::SOURCE_FALLBACK:
-      return "  [the store failed; on_store_failure decided]";
-    case v1::SOURCE_DENY_CACHE:
-      return "  [denied by the deny cache, without the store]";
-    case v1::SOURCE_GRANT:
-      return "  [decided with prefetched units, without the store]";
-    default:
-      return "";
-  }
+  if (source == v1::SOURCE_FALLBACK) return "  [the store failed; on_store_failure decided]";
+  if (source == v1::SOURCE_DENY_CACHE) return "  [denied by the deny cache, without the store]";
+  if (source == v1::SOURCE_GRANT) return "  [decided with prefetched units, without the store]";
+  return "";
 }
 
 std::string LimitForecast(const v1::LimitStatus& limit) {
@@ -144,9 +138,9 @@ std::string SkippedText(const v1::CheckLimitRequest& request,
 bool CountsOtherUnits(const v1::CheckLimitRequest& request,
                       const v1::CheckLimitResponse& response) {
   const std::uint64_t cost = request.has_cost() ? request.cost() : 1;
-  return std::any_of(
-      response.limits().begin(), response.limits().end(),
-      [cost](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() != cost; });
+  return std::ranges::any_of(response.limits(), [cost](const v1::LimitStatus& limit) {
+    return Counts(limit) && limit.units() != cost;
+  });
 }
 
 std::string UncountedText(const v1::CheckLimitRequest& request,
@@ -159,13 +153,25 @@ std::string UncountedText(const v1::CheckLimitRequest& request,
   return text;
 }
 
+std::string OutcomeText(v1::Outcome outcome) {
+  if (outcome == v1::OUTCOME_SETTLED) return "SETTLED";
+  if (outcome == v1::OUTCOME_ALREADY_SETTLED) return "ALREADY SETTLED  nothing has changed";
+  if (outcome == v1::OUTCOME_NOT_FOUND) {
+    return "NOT FOUND  the lease ended more than 10 minutes ago, or was never taken";
+  }
+  if (outcome == v1::OUTCOME_QUEUED) {
+    return "QUEUED  the store does not answer; the lease is settled when it does";
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response) {
   return request.mode() == v1::MODE_CHARGE &&
-         std::any_of(
-             response.limits().begin(), response.limits().end(),
-             [](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() > 0; });
+         std::ranges::any_of(response.limits(), [](const v1::LimitStatus& limit) {
+           return Counts(limit) && limit.units() > 0;
+         });
 }
 
 std::string AlgorithmText(v1::Algorithm algorithm) {
@@ -240,22 +246,7 @@ std::string HeldText(const v1::LimitStatus& limit) {
 }
 
 std::string SettlementText(const v1::SettleLeaseResponse& response) {
-  const auto first_line = [&]() -> std::string_view {
-    switch (response.outcome()) {
-      case v1::OUTCOME_SETTLED:
-        return "SETTLED";
-      case v1::OUTCOME_ALREADY_SETTLED:
-        return "ALREADY SETTLED  nothing has changed";
-      case v1::OUTCOME_NOT_FOUND:
-        return "NOT FOUND  the lease ended more than 10 minutes ago, or was never taken";
-      case v1::OUTCOME_QUEUED:
-        return "QUEUED  the store does not answer; the lease is settled when it does";
-      default:
-        return "unknown";
-    }
-  };
-  std::string text(first_line());
-  text += '\n';
+  std::string text = OutcomeText(response.outcome()) + "\n";
   for (const v1::LimitStatus& limit : response.limits()) {
     text +=
         fmt::format("  {}, used {}  {}\n", HeldText(limit), limit.units(), LimitStateText(limit));

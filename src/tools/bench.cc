@@ -1,7 +1,5 @@
 // `sluice bench`: measures the throughput and the latency of a server.
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -10,7 +8,7 @@
 #include "load/plan.h"
 #include "sluice/v1/rate_limiter.pb.h"
 #include "tools/command.h"
-#include "tools/load_run.h"
+#include "tools/load_report.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 
@@ -31,12 +29,6 @@ struct BenchOptions {
   double exponent = 0;  // 0: not given
   bool json = false;
 };
-
-const std::map<std::string, Rpc>& Rpcs() {
-  static const std::map<std::string, Rpc> kRpcs = {
-      {"unary", Rpc::kUnary}, {"batch", Rpc::kBatch}, {"stream", Rpc::kStream}};
-  return kRpcs;
-}
 
 std::uint32_t DefaultChecks(Rpc rpc) {
   return rpc == Rpc::kUnary ? 1 : rpc == Rpc::kBatch ? 100 : 16;
@@ -88,7 +80,7 @@ Result<load::Plan> MakePlan(const BenchOptions& options) {
 
 int Bench(const BenchOptions& options) {
   const auto plan = MakePlan(options);
-  if (!plan) return FailBeforeCall(plan.error());
+  if (!plan) return Fail(plan.error());
   const auto stats = RunLoad(*plan, options.json);
   const bool good = stats && stats->answered() > 0 && stats->failed == 0 && stats->lost.empty();
   return good ? kExitDone : kExitError;
@@ -96,12 +88,9 @@ int Bench(const BenchOptions& options) {
 
 void DeclareMessages(CLI::App& app, BenchOptions& options) {
   load::Plan& plan = options.plan;
-  app.add_option_function<std::string>(
-         "--rpc", [&plan](const std::string& word) { plan.rpc = Rpcs().at(word); },
-         "unary (CheckLimit), batch (CheckLimits), stream (CheckLimitStream)")
-      ->check(CLI::IsMember(Rpcs()))
-      ->type_name("RPC")
-      ->default_str("unary");
+  AddWord(app, "--rpc", "unary (CheckLimit), batch (CheckLimits), stream (CheckLimitStream)",
+          plan.rpc, {{"unary", Rpc::kUnary}, {"batch", Rpc::kBatch}, {"stream", Rpc::kStream}})
+      ->type_name("RPC");
   app.add_option("--checks", options.checks,
                  "Checks in one message (default: batch 100, stream 16)")
       ->check(CLI::Range(1, 1000))
@@ -113,12 +102,10 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();
-  app.add_option_function<std::string>(
-         "--distribution", [&options](const std::string& word) { options.zipf = word == "zipf"; },
-         "Distribution of the values: uniform, or zipf (few values are very frequent)")
-      ->check(CLI::IsMember({"uniform", "zipf"}))
-      ->type_name("WORD")
-      ->default_str("uniform");
+  AddWord(app, "--distribution",
+          "Distribution of the values: uniform, or zipf (few values are very frequent)",
+          options.zipf, {{"uniform", false}, {"zipf", true}})
+      ->type_name("WORD");
   app.add_option("--exponent", options.exponent, "For zipf: value i has frequency 1 / i^EXPONENT")
       ->check(NumberWithin(0.01, 10))
       ->type_name("EXPONENT")
@@ -147,32 +134,29 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
       ->check(CLI::Range(1, 64))
       ->type_name("COUNT")
       ->capture_default_str();
-  AddDuration(app, "--duration", "How long to measure", [&plan](Duration duration) {
-    plan.duration = duration;
-  })->default_str("10s");
+  AddDuration(app, "--duration", "How long to measure", plan.duration)->default_str("10s");
   AddDuration(app, "--warm-up", "Load before the measurement, which does not count (default: none)",
-              [&plan](Duration duration) { plan.warm_up = duration; });
+              plan.warm_up);
 }
 
-std::function<int()> DeclareBench(CLI::App& app) {
-  auto options = std::make_shared<BenchOptions>();
-  options->request.AddTo(app);
-  options->amounts.AddTo(app);
-  DeclareMessages(app, *options);
-  DeclareLoad(app, *options);
-  app.add_flag("--json", options->json, "Print one JSON object");
-  options->server.AddTo(app);
+void DeclareBench(CLI::App& app, BenchOptions& options) {
+  options.request.AddTo(app);
+  options.amounts.AddTo(app);
+  DeclareMessages(app, options);
+  DeclareLoad(app, options);
+  app.add_flag("--json", options.json, "Print one JSON object");
+  options.server.AddTo(app);
   app.get_option("--timeout")
       ->description("Timeout for connecting, and for the last answers after the end");
-  app.parse_complete_callback([options] { CheckTogether(*options); });
+  app.parse_complete_callback([&options] { CheckTogether(options); });
   app.footer(
       "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"
       "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
-  return [options] { return Bench(*options); };
 }
 
 }  // namespace
 
-const Command kBench = {"bench", "Measure a server under load", DeclareBench};
+const Command kBench = {"bench", "Measure a server under load",
+                        Declare<BenchOptions, DeclareBench, Bench>};
 
 }  // namespace sluice::tools

@@ -1,7 +1,5 @@
 // `sluice check`: checks a request against its limits, once or many times.
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,7 +13,7 @@
 #include "tools/admin_call.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
-#include "tools/load_run.h"
+#include "tools/load_report.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 
@@ -52,14 +50,15 @@ bool Sleeps(const CheckOptions& options) {
   return options.wait && options.mode == v1::MODE_CONSUME && takes;
 }
 
-int CheckOnce(const CheckOptions& options, Client& client) {
+int CheckOnce(const CheckOptions& options) {
+  const auto connected = Connect(options.server.ToTarget());
+  if (!connected) return Fail(connected.error());
+  Client& client = **connected;
   const v1::CheckLimitRequest request = MakeRequest(options);
   const auto response = client.Check(request, options.server.timeout);
   const SteadyTime answered = SteadyNow();
   if (!response) {
-    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
-    PrintError(client.address(), client.connected(), response.error());
-    return kExitError;
+    return FailCall(client.address(), client.connected(), response.error(), options.json);
   }
   if (Sleeps(options) && response->has_wait()) {
     std::this_thread::sleep_until(answered + ToDuration(response->wait()));
@@ -101,7 +100,7 @@ Result<load::Plan> MakePlan(const CheckOptions& options) {
 
 int CheckMany(const CheckOptions& options) {
   const auto plan = MakePlan(options);
-  if (!plan) return FailBeforeCall(plan.error());
+  if (!plan) return Fail(plan.error());
   const auto stats = RunLoad(*plan, options.json);
   if (!stats || stats->failed > 0 || !stats->lost.empty()) return kExitError;
   return stats->denied > 0 ? kExitDenied : kExitAllowed;
@@ -114,24 +113,22 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
       ->type_name("UNITS")
       ->capture_default_str();
   options.amounts.AddTo(app);
-  static const std::map<std::string, v1::Mode> kModes = {{"consume", v1::MODE_CONSUME},
-                                                         {"peek", v1::MODE_PEEK},
-                                                         {"charge", v1::MODE_CHARGE},
-                                                         {"refund", v1::MODE_REFUND}};
   CLI::Option* mode =
-      app.add_option_function<std::string>(
-             "--mode", [&options](const std::string& word) { options.mode = kModes.at(word); },
-             "consume, peek (take nothing), charge (take even if denied), refund (give back)")
-          ->check(CLI::IsMember(kModes))
-          ->type_name("MODE")
-          ->default_str("consume");
+      AddWord(app, "--mode",
+              "consume, peek (take nothing), charge (take even if denied), refund (give back)",
+              options.mode,
+              {{"consume", v1::MODE_CONSUME},
+               {"peek", v1::MODE_PEEK},
+               {"charge", v1::MODE_CHARGE},
+               {"refund", v1::MODE_REFUND}})
+          ->type_name("MODE");
   app.add_flag_callback(
          "--peek", [&options] { options.mode = v1::MODE_PEEK; }, "Short for --mode peek")
       ->excludes(mode);
   AddDuration(app, "--wait", "Accept a wait of up to this long, and sleep for it if allowed",
-              [&options](Duration wait) { options.wait = wait; });
+              options.wait);
   AddDuration(app, "--lease-ttl", "Take the units under a lease, for sluice settle",
-              [&options](Duration ttl) { options.lease_ttl = ttl; });
+              options.lease_ttl);
   app.add_flag("--json", options.json, "Print JSON: the API's response, or the summary");
 }
 
@@ -153,24 +150,22 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
       ->needs(repeat);
 }
 
-std::function<int()> DeclareCheck(CLI::App& app) {
-  auto options = std::make_shared<CheckOptions>();
-  DeclareRequest(app, *options);
-  DeclareLoad(app, *options);
-  options->server.AddTo(app);
+int Check(const CheckOptions& options) {
+  return options.repeat > 1 ? CheckMany(options) : CheckOnce(options);
+}
+
+void DeclareCheck(CLI::App& app, CheckOptions& options) {
+  DeclareRequest(app, options);
+  DeclareLoad(app, options);
+  options.server.AddTo(app);
   app.footer(
       "Exit status: 0 allowed (of many: all) or charged, 1 denied (of many: any), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
-  return [options] {
-    if (options->repeat > 1) return CheckMany(*options);
-    const auto client = options->server.Connect();
-    return client ? CheckOnce(*options, **client) : FailBeforeCall(client.error());
-  };
 }
 
 }  // namespace
 
 const Command kCheck = {"check", "Check a request against its limits, once or many times",
-                        DeclareCheck};
+                        Declare<CheckOptions, DeclareCheck, Check>};
 
 }  // namespace sluice::tools

@@ -1,10 +1,12 @@
 #include "tools/child_process.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -39,15 +41,30 @@ int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool le
   return error;
 }
 
+// Forwards signals until the child ends.
+void ForwardSignals(SignalQueue& signals, pid_t pid, int fd, bool leads_group) {
+  for (;;) {
+    pollfd events[] = {{fd, POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    if (poll(events, 2, -1) < 0) continue;
+    if (events[0].revents != 0) return;
+    while (const auto signal = signals.Next()) {
+      if (leads_group) {
+        kill(-pid, signal->number);
+      } else if (!signal->from_terminal) {
+        kill(pid, signal->number);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& command,
-                                                          const sigset_t& mask) {
+Result<int> RunChild(const std::vector<std::string>& command, SignalQueue& signals) {
   // If SIGCHLD were ignored, the kernel would reap the child and its exit status would be lost.
   std::signal(SIGCHLD, SIG_DFL);
   const bool leads_group = !InForegroundOfTerminal();
   pid_t pid = -1;
-  if (const int error = Spawn(command, mask, leads_group, pid); error != 0) {
+  if (const int error = Spawn(command, signals.mask_before(), leads_group, pid); error != 0) {
     return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
                  fmt::format("{} cannot be run: {}", command[0], std::strerror(error))};
   }
@@ -59,23 +76,11 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
     waitpid(pid, nullptr, 0);
     return Error{ErrorCode::kInternal, fmt::format("pidfd_open: {}", std::strerror(error))};
   }
-  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, fd, leads_group));
-}
-
-ChildProcess::~ChildProcess() { close(fd_); }
-
-void ChildProcess::Forward(const SignalQueue::Signal& signal) {
-  if (leads_group_) {
-    kill(-pid_, signal.number);
-  } else if (!signal.from_terminal) {
-    kill(pid_, signal.number);
-  }
-}
-
-int ChildProcess::Reap() {
+  ForwardSignals(signals, pid, fd, leads_group);
   siginfo_t end{};
-  while (waitid(P_PIDFD, static_cast<id_t>(fd_), &end, WEXITED) != 0 && errno == EINTR) {
+  while (waitid(P_PIDFD, static_cast<id_t>(fd), &end, WEXITED) != 0 && errno == EINTR) {
   }
+  close(fd);
   return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
 }
 

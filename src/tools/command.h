@@ -1,7 +1,8 @@
-// A command of `sluice`. Each is defined in one file and listed in main.cc's table.
+// A command of `sluice`. main.cc has the list of them.
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include <CLI/App.hpp>
 
@@ -19,6 +20,15 @@ struct Command {
   // parsing and returns the exit status.
   std::function<int()> (*declare)(CLI::App& app);
 };
+
+// The `declare` of a command that `Run` runs with the options that `DeclareFlags` has bound to its
+// arguments.
+template <typename Options, void (*DeclareFlags)(CLI::App&, Options&), int (*Run)(const Options&)>
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  DeclareFlags(app, *options);
+  return [options] { return Run(*options); };
+}
 
 extern const Command kBench;
 extern const Command kCheck;

@@ -1,8 +1,6 @@
 // `sluice console`: serves a page about servers to the browser of this machine.
 #include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -31,8 +29,7 @@ std::string TextOf(const v1::ExplainRequest& explained, const v1::ExplainRespons
 
 int RunConsole(const ConsoleOptions& options) {
   SignalQueue signals;  // before any thread
-  const auto log = SetUpLog("warn");
-  if (!log) return FailBeforeCall(log.error());
+  SetUpLog("warn");
   const auto targets = options.fleet.Targets();
   if (!targets) return FailBeforeAdminCall(targets.error());
   const auto watch = options.fleet.Watch(*targets);
@@ -41,7 +38,7 @@ int RunConsole(const ConsoleOptions& options) {
                                             {.port = options.port,
                                              .timeout = options.fleet.admin.server.timeout,
                                              .explain_text = TextOf});
-  if (!console) return FailBeforeCall({{}, "--port: " + console.error().message});
+  if (!console) return Fail({{}, "--port: " + console.error().message});
   fmt::print("Open this in a browser of this machine; Ctrl-C ends it:\n    {}\n",
              (*console)->url());
   if (std::fflush(stdout) != 0) return kExitError;
@@ -49,11 +46,10 @@ int RunConsole(const ConsoleOptions& options) {
   return kExitDone;
 }
 
-std::function<int()> DeclareConsole(CLI::App& app) {
-  auto options = std::make_shared<ConsoleOptions>();
-  options->fleet.AddTo(app);
+void DeclareConsole(CLI::App& app, ConsoleOptions& options) {
+  options.fleet.AddTo(app);
   app.remove_option(app.get_option("--json"));
-  app.add_option("--port", options->port, "Port on 127.0.0.1 (default: any free one)")
+  app.add_option("--port", options.port, "Port on 127.0.0.1 (default: any free one)")
       ->check(CLI::Range(0, 65535))
       ->type_name("PORT");
   app.footer(
@@ -61,12 +57,11 @@ std::function<int()> DeclareConsole(CLI::App& app) {
       "called from here, with the rights of this command.\n"
       "Exit status: 0 ended, 2 error.\n"
       "Example: sluice console --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
-  return [options] { return RunConsole(*options); };
 }
 
 }  // namespace
 
 const Command kConsole = {"console", "Show what servers decide on a page in the browser, and why",
-                          DeclareConsole};
+                          Declare<ConsoleOptions, DeclareConsole, RunConsole>};
 
 }  // namespace sluice::tools

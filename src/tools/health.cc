@@ -1,5 +1,4 @@
 // `sluice health`: whether a server is serving, for the probes of containers.
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,29 +10,28 @@
 namespace sluice::tools {
 namespace {
 
-int Ask(const ServerOptions& options) {
-  const auto client = options.Connect();
-  if (!client) return FailBeforeCall(client.error());
+int Health(const ServerOptions& options) {
+  const auto client = Connect(options.ToTarget());
+  if (!client) return Fail(client.error());
   const auto serving = (*client)->IsServing(options.timeout);
   if (!serving) {
-    PrintError((*client)->address(), (*client)->connected(), serving.error());
+    FailCall((*client)->address(), (*client)->connected(), serving.error(), false);
     return kExitUnhealthy;
   }
   fmt::print("{}\n", *serving ? "serving" : "not serving");
   return *serving ? kExitDone : kExitUnhealthy;
 }
 
-std::function<int()> DeclareHealth(CLI::App& app) {
-  auto options = std::make_shared<ServerOptions>();
-  options->AddTo(app);
+void DeclareHealth(CLI::App& app, ServerOptions& options) {
+  options.AddTo(app);
   app.footer(
       "Exit status: 0 serving, 1 not serving or no answer, 2 wrong arguments.\n"
       "Example: sluice health --addr unix:/run/sluice/grpc.sock");
-  return [options] { return Ask(*options); };
 }
 
 }  // namespace
 
-const Command kHealth = {"health", "Ask whether a server is serving", DeclareHealth};
+const Command kHealth = {"health", "Ask whether a server is serving",
+                         Declare<ServerOptions, DeclareHealth, Health>};
 
 }  // namespace sluice::tools

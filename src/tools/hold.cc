@@ -3,14 +3,12 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -86,8 +84,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
   if (answer) {
     admission.answer = *answer;
   } else {
-    PrintError(client.address(), client.connected(), answer.error());
-    admission.status = kExitError;
+    admission.status = FailCall(client.address(), client.connected(), answer.error(), false);
   }
   return admission;
 }
@@ -140,60 +137,39 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   return false;
 }
 
-void PrintChange(const LeaseKeeper::Change& change) {
+void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   using State = LeaseKeeper::State;
   const std::string reason =
       fmt::format("{}: {}", CodeName(change.reason.code), change.reason.message);
   switch (change.state) {
     case State::kHeld:
-      Say("the lease is renewed again\n");
-      return;
+      return Say("the lease is renewed again\n");
     case State::kUnanswered:
-      Say("the lease cannot be renewed, and is valid for {} more ({})\n",
-          HumanDuration(change.left), reason);
-      return;
+      return Say("the lease cannot be renewed, and is valid for {} more ({})\n",
+                 HumanDuration(change.left), reason);
     case State::kOverdue:
       Say("the lease was not renewed in time: another caller may have its slot ({})\n", reason);
-      return;
+      break;
     case State::kLost:
       Say("the lease is lost: another caller may have its slot ({})\n", reason);
-      return;
+      break;
   }
+  if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
-LeaseKeeper::OnChange ChangeHandler(const HoldOptions& options) {
-  return [kill_on_loss = options.kill_on_loss](const LeaseKeeper::Change& change) {
-    PrintChange(change);
-    const bool lost =
-        change.state == LeaseKeeper::State::kOverdue || change.state == LeaseKeeper::State::kLost;
-    if (lost && kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
-  };
-}
-
-// Runs the command until it ends. Returns the exit status.
-int RunCommand(const HoldOptions& options, SignalQueue& signals, bool& was_run) {
-  const auto child = ChildProcess::Start(options.command, signals.mask_before());
-  if (!child) {
-    Say("{}\n", child.error().message);
-    return child.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
-  }
-  was_run = true;
-  for (;;) {
-    pollfd events[] = {{(*child)->fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
-    if (poll(events, 2, -1) < 0) continue;
-    if (events[0].revents != 0) return (*child)->Reap();
-    while (const auto signal = signals.Next()) (*child)->Forward(*signal);
-  }
-}
-
-// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it.
+// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it. Returns
+// the exit status.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
                  bool& was_run) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
     return kExitSignaled + signal->number;
   }
-  return RunCommand(options, signals, was_run);
+  const auto status = RunChild(options.command, signals);
+  was_run = status.has_value();
+  if (was_run) return *status;
+  Say("{}\n", status.error().message);
+  return status.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
 }
 
 // The usage that the command has written to `path`, in lines such as tokens=1312 or cost=3.
@@ -238,9 +214,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
-  if (std::find(overload.begin(), overload.end(), status) != overload.end()) {
-    return v1::HOLD_OUTCOME_OVERLOAD;
-  }
+  if (std::ranges::find(overload, status) != overload.end()) return v1::HOLD_OUTCOME_OVERLOAD;
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
@@ -283,8 +257,8 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
 
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // before the client, which starts threads
-  const auto connected = options.server.Connect();
-  if (!connected) return FailBeforeCall(connected.error());
+  const auto connected = Connect(options.server.ToTarget());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   const Admission admission = Admit(options, client, signals);
   if (admission.status) return *admission.status;
@@ -296,44 +270,44 @@ int Hold(const HoldOptions& options) {
   LeaseKeeper keeper(client, admission.answer.lease(),
                      {.asked = admission.asked,
                       .timeout = options.server.timeout,
-                      .on_change = ChangeHandler(options)});
+                      .on_change = [&options](const LeaseKeeper::Change& change) {
+                        OnChange(change, options.kill_on_loss);
+                      }});
   bool was_run = false;
   const int status = RunAtItsTime(options, admission, signals, was_run);
   EndLease(options, keeper, was_run, status);
   return status;
 }
 
-std::function<int()> DeclareHold(CLI::App& app) {
-  auto options = std::make_shared<HoldOptions>();
-  options->request.AddTo(app);
-  app.add_option("COMMAND", options->command, "After --: the command and its arguments")
+void DeclareHold(CLI::App& app, HoldOptions& options) {
+  options.request.AddTo(app);
+  app.add_option("COMMAND", options.command, "After --: the command and its arguments")
       ->allow_extra_args(false)  // otherwise CLI11 splits a word like "[a,b]"
       ->required();
-  app.add_option("--cost", options->cost, "Slots to hold")
+  app.add_option("--cost", options.cost, "Slots to hold")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
       ->type_name("SLOTS")
       ->capture_default_str();
-  options->amounts.AddTo(app);
-  AddDuration(app, "--wait", "Keep trying this long while denied",
-              [options = options.get()](Duration wait) { options->wait = wait; });
+  options.amounts.AddTo(app);
+  AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
-                  [options = options.get()](Duration ttl) { options->lease_ttl = ttl; });
-  app.add_option("--settle-from", options->settle_from,
+                  options.lease_ttl);
+  app.add_option("--settle-from", options.settle_from,
                  "When COMMAND ends, settle with what it wrote to this file: lines such as "
                  "tokens=1312; without it, units stay as taken")
       ->type_name("FILE")
       ->needs(lease_ttl);
-  app.add_option("--overload-status", options->overload_status,
+  app.add_option("--overload-status", options.overload_status,
                  "Exit statuses of COMMAND that report an overload of the service to a limit with "
                  "adapt; statuses other than these and 0 report nothing")
       ->delimiter(',')
       ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
       ->capture_default_str();
-  app.add_flag("--kill-on-loss", options->kill_on_loss,
+  app.add_flag("--kill-on-loss", options.kill_on_loss,
                "Send the command SIGTERM if the lease is lost");
-  options->server.AddTo(app);
+  options.server.AddTo(app);
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
       "Signals are passed on to it.\n"
@@ -341,11 +315,11 @@ std::function<int()> DeclareHold(CLI::App& app) {
       "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
       "says why.\n"
       "Example: sluice hold shop endpoint=/export --wait 60s -- tar -czf shop.tgz config");
-  return [options] { return Hold(*options); };
 }
 
 }  // namespace
 
-const Command kHold = {"hold", "Run a command while holding slots or units of limits", DeclareHold};
+const Command kHold = {"hold", "Run a command while holding slots or units of limits",
+                       Declare<HoldOptions, DeclareHold, Hold>};
 
 }  // namespace sluice::tools

@@ -1,12 +1,20 @@
 #include "tools/load_report.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "client/message_json.h"
+#include "load/generator.h"
+#include "tools/server_options.h"
 #include "tools/text.h"
 
 namespace sluice::tools {
@@ -26,11 +34,8 @@ static_assert(std::size(kSources) == std::tuple_size_v<decltype(LoadStats::sourc
 // A larger share of late messages affects the 99th percentile.
 constexpr double kTooManyLate = 0.01;
 
-struct Quantile {
-  double share;
-  const char* name;
-};
-constexpr Quantile kQuantiles[] = {{0.5, "p50"}, {0.9, "p90"}, {0.99, "p99"}, {0.999, "p99.9"}};
+constexpr std::pair<double, const char*> kQuantiles[] = {
+    {0.5, "p50"}, {0.9, "p90"}, {0.99, "p99"}, {0.999, "p99.9"}};
 
 const char* RpcText(Rpc rpc) {
   return rpc == Rpc::kUnary ? "unary" : rpc == Rpc::kBatch ? "batch" : "stream";
@@ -52,9 +57,11 @@ std::string QuantilesText(const load::LatencyHistogram& durations) {
   return text + fmt::format("  max {}", HumanDuration(durations.max()));
 }
 
-void AddQuantiles(const load::LatencyHistogram& durations, Json& json) {
+Json QuantilesJson(const load::LatencyHistogram& durations) {
+  Json json;
   for (const auto& [share, name] : kQuantiles) json[name] = durations.Quantile(share).count();
   json["max"] = durations.max().count();
+  return json;
 }
 
 std::string SourcesText(const LoadStats& stats) {
@@ -81,16 +88,34 @@ Json ErrorsJson(const LoadStats& stats) {
   return json;
 }
 
-Json LatencyJson(const LoadStats& stats) {
-  Json json;
-  AddQuantiles(stats.latencies, json);
+Json WaitJson(const LoadStats& stats) {
+  Json json = {{"count", stats.waits.count()}, {"total", stats.waited.count()}};
+  json.update(QuantilesJson(stats.waits));
   return json;
 }
 
-Json WaitJson(const LoadStats& stats) {
-  Json json = {{"count", stats.waits.count()}, {"total", stats.waited.count()}};
-  AddQuantiles(stats.waits, json);
-  return json;
+std::atomic<bool> interrupted = false;
+
+// Shows the progress on stderr until the run has ended. Ctrl-C ends it early. On a terminal,
+// updates one line; elsewhere, prints a line per second.
+void Watch(const load::Plan& plan, load::Generator& generator) {
+  std::signal(SIGINT, [](int) { interrupted = true; });
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  constexpr auto kTick = std::chrono::milliseconds(100);
+  const auto print_every = terminal ? kTick : std::chrono::seconds(1);
+  const SteadyTime start = SteadyNow();
+  SteadyTime print_at = start + print_every;
+  while (!generator.WaitUntil(SteadyNow() + kTick)) {
+    if (interrupted) generator.Stop();
+    const SteadyTime now = SteadyNow();
+    if (now < print_at) continue;
+    print_at += print_every;
+    const std::string progress =
+        ProgressText(plan, generator.progress(), std::chrono::duration_cast<Duration>(now - start));
+    // Unlike fmt::print, fputs does not throw if stderr is closed: the load continues.
+    std::fputs((terminal ? "\r" + progress + "\x1b[K" : progress + "\n").c_str(), stderr);
+  }
+  if (terminal) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace
@@ -150,7 +175,7 @@ std::string LoadReportJson(const Plan& plan, const LoadStats& stats) {
                        {"errors", ErrorsJson(stats)},
                        {"sources", SourcesJson(stats)},
                        {"checks_per_second", stats.checks_per_second()},
-                       {"latency_us", LatencyJson(stats)},
+                       {"latency_us", QuantilesJson(stats.latencies)},
                        {"wait_us", WaitJson(stats)},
                        {"client_cpu_us_per_check", stats.cpu_us_per_check()}});
 }
@@ -164,6 +189,25 @@ std::string LatenessText(const LoadStats& stats) {
       "The generator was the bottleneck: it sent {:.0f} % of the messages over {} late, up to {}.\n"
       "  The latencies are the generator's. Use a lower --rate, or more --threads.\n",
       100 * share, HumanDuration(LoadStats::kLate), HumanDuration(stats.latest));
+}
+
+Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
+  const Address& address = plan.target.address;
+  const auto started = load::Generator::Start(plan);
+  if (!started) {
+    const Error& error = started.error();
+    FailCall(address, error.code != ErrorCode::kUnavailable, error, json);
+    return error;
+  }
+  Watch(plan, **started);
+  load::LoadStats stats = (*started)->stats();
+  fmt::print("{}", json ? LoadReportJson(plan, stats) + "\n" : LoadReportText(plan, stats));
+  if (json) std::fputs(LatenessText(stats).c_str(), stderr);  // does not throw if it is closed
+  if (!stats.lost.empty()) {
+    fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", address.ToString(),
+               stats.lost);
+  }
+  return stats;
 }
 
 }  // namespace sluice::tools

@@ -1,14 +1,19 @@
-// The report of a load, as text and as JSON.
+// Runs a load for `sluice bench` and `sluice check --repeat`, and reports it as text or as JSON.
 #pragma once
 
 #include <string>
 
 #include "base/clock.h"
-#include "load/load_stats.h"
+#include "base/result.h"
 #include "load/plan.h"
 #include "load/recorder.h"
 
 namespace sluice::tools {
+
+// Runs `plan`, shows its progress on stderr and prints the report on stdout, as JSON or as text.
+// Ctrl-C ends the run early. Call it once per process. If the run cannot start, prints the error
+// and returns it.
+Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json);
 
 // The progress of a run as one line, without a newline.
 std::string ProgressText(const load::Plan& plan, const load::Progress& progress, Duration elapsed);

@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 
 #include "config/rules_loader.h"
-#include "config/scalar_parser.h"
 #include "config/setting_values.h"
 #include "replay/report.h"
 #include "tools/command.h"
 #include "tools/replay_report.h"
+#include "tools/server_options.h"
 
 namespace sluice::tools {
 namespace {
@@ -37,10 +37,6 @@ struct Options {
   bool json = false;
   RequestLog::Options log;
 };
-
-void CheckParsed(const Result<void>& set, const char* flag) {
-  if (!set) throw CLI::ValidationError(fmt::format("{}: {}", flag, set.error().message));
-}
 
 std::string FieldOf(const std::string& text, const char* flag) {
   if (text.starts_with("$.") && text.size() > 2) return text.substr(2);
@@ -119,18 +115,15 @@ std::function<void(const RequestLog&)> ShowProgress(std::string pass) {
 
 Result<replay::ReplayResult> RunOnce(const Options& options, const Domain& rules,
                                      std::optional<Domain> against, std::string pass) {
-  auto result = replay::Replay({.log = options.log,
+  RequestLog::Options log = options.log;
+  log.max_memory = options.memory / kWaitingShare;
+  auto result = replay::Replay({.log = log,
                                 .rules = rules,
                                 .against = std::move(against),
-                                .max_memory = options.memory - options.memory / kWaitingShare,
+                                .max_memory = options.memory - log.max_memory,
                                 .on_progress = ShowProgress(std::move(pass))});
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\x1b[K", stderr);
   return result;
-}
-
-int Fail(const std::string& message) {
-  fmt::print(stderr, "sluice: {}\n", message);
-  return kExitError;
 }
 
 int Suggest(const Options& options, Domain rules) {
@@ -138,8 +131,8 @@ int Suggest(const Options& options, Domain rules) {
   int pass = 0;
   while (auto trial = suggestion.NextTrial()) {
     const auto result = RunOnce(options, *trial, {}, fmt::format("pass {} ", ++pass));
-    if (!result) return Fail(result.error().message);
-    if (!result->stopped.empty()) return Fail(result->stopped);
+    if (!result) return Fail(result.error());
+    if (!result->stopped.empty()) return Fail({{}, result->stopped});
     suggestion.Learn(*result->server);
   }
   fmt::print("{}", options.json ? SuggestionJson(suggestion) + "\n" : SuggestionText(suggestion));
@@ -147,16 +140,15 @@ int Suggest(const Options& options, Domain rules) {
 }
 
 bool WriteFile(const std::string& path, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  return std::fclose(file) == 0 && written;
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file.good();
 }
 
-int Run(Options options) {
+int Run(const Options& options) {
   auto rules = LoadDomain(options.rules, options.domain);
   if (!rules) return kExitError;
-  options.log.max_memory = options.memory / kWaitingShare;
   std::optional<Domain> against;
   if (!options.against.empty()) {
     if (against = LoadDomain(options.against, rules->name); !against) return kExitError;
@@ -170,11 +162,11 @@ int Run(Options options) {
     fmt::print(stderr, "rule {}: no concurrency: a log does not say when requests ended\n", name);
   }
   const auto result = RunOnce(options, *rules, std::move(against), "");
-  if (!result) return Fail(result.error().message);
+  if (!result) return Fail(result.error());
   fmt::print("{}", options.json ? ReplayJson(*result) + "\n" : ReplayText(*result));
   const std::string title = "Replay of " + options.rules;
   if (!options.html.empty() && !WriteFile(options.html, HtmlReport(*result, title))) {
-    return Fail(options.html + ": cannot be written");
+    return Fail({{}, options.html + ": cannot be written"});
   }
   return result->stopped.empty() ? kExitDone : kExitError;
 }
@@ -191,32 +183,24 @@ void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
   AddField(app, "--time", log.mapping.time, "Field of the time; otherwise $.time");
   AddField(app, "--cost", log.mapping.cost, "Field of the cost; otherwise 1");
   AddFields(app, "--amount", log.mapping.amounts, "Field of an amount; repeatable");
-  app.add_option_function<std::string>(
-         "--reorder",
-         [&log](const std::string& text) {
-           const auto parsed = ParseDuration(text);
-           CheckParsed(parsed ? Result<void>() : parsed.error(), "--reorder");
-           log.reorder = *parsed;
-         },
-         "How much later than its time a line may come, such as 5s; default: 1s")
-      ->type_name("DURATION");
+  AddDuration(app, "--reorder",
+              "How much later than its time a line may come, such as 5s; default: 1s", log.reorder);
 }
 
-std::function<int()> DeclareReplay(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  options->log.reorder = std::chrono::seconds(1);
-  app.add_option("RULES", options->rules, "Directory of rule files, or a single file")->required();
-  AddLogOptions(app, options->log);
-  app.add_option("--domain", options->domain, "Domain, if RULES has several");
+void DeclareReplay(CLI::App& app, Options& options) {
+  options.log.reorder = std::chrono::seconds(1);
+  app.add_option("RULES", options.rules, "Directory of rule files, or a single file")->required();
+  AddLogOptions(app, options.log);
+  app.add_option("--domain", options.domain, "Domain, if RULES has several");
   CLI::Option* const against =
-      app.add_option("--against", options->against, "Other rules, to show what changes");
+      app.add_option("--against", options.against, "Other rules, to show what changes");
   CLI::Option* const html =
-      app.add_option("--html", options->html, "Also write a page with charts to this file");
+      app.add_option("--html", options.html, "Also write a page with charts to this file");
   app.add_option_function<std::string>(
          "--suggest",
-         [options](const std::string& text) {
-           options->suggest = ParseShare(text);
-           for (const std::string& path : options->log.paths) {
+         [&options](const std::string& text) {
+           options.suggest = ParseShare(text);
+           for (const std::string& path : options.log.paths) {
              if (path != "-") continue;
              throw CLI::ValidationError(
                  "--suggest reads the log several times, which standard input does not allow");
@@ -227,24 +211,24 @@ std::function<int()> DeclareReplay(CLI::App& app) {
       ->excludes(against, html);
   app.add_option_function<std::string>(
          "--memory",
-         [options](const std::string& text) {
-           CheckParsed(SetBytes(options->memory)(text), "--memory");
+         [&options](const std::string& text) {
+           const auto set = SetBytes(options.memory)(text);
+           if (!set) throw CLI::ValidationError("--memory", set.error().message);
          },
          "Maximum memory, in MiB or GiB; default: 1GiB")
       ->type_name("SIZE");
-  app.add_flag("--json", options->json, "Print JSON");
+  app.add_flag("--json", options.json, "Print JSON");
   app.footer(
       "Decides the requests of the log in virtual time, as a server would have done. Needs no\n"
       "server. Fields of nginx: client_ip, user, time, method, endpoint (or path), query, status,\n"
       "bytes, referer, user_agent.\n"
       "Exit status: 0 done, 2 cannot be read or does not fit in memory.\n"
       "Example: sluice replay config/rules /var/log/nginx/access.log.1");
-  return [options] { return Run(*options); };
 }
 
 }  // namespace
 
 const Command kReplay = {"replay", "Show what rules would have done with the requests of a log",
-                         DeclareReplay};
+                         Declare<Options, DeclareReplay, Run>};
 
 }  // namespace sluice::tools

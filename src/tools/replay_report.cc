@@ -22,10 +22,6 @@ using replay::Timeline;
 using replay::TimeText;
 using replay::VirtualServer;
 
-Time StartOf(const Timeline& timeline, std::size_t interval) {
-  return timeline.start() + timeline.length() * static_cast<std::int64_t>(interval);
-}
-
 std::string RuleText(const VirtualServer& server, std::size_t id) {
   const VirtualServer::RuleTally& tally = server.rules()[id];
   const auto& rule = server.index().rules()[id].rule;
@@ -40,7 +36,7 @@ std::string RuleText(const VirtualServer& server, std::size_t id) {
   if (worst < timeline.size()) {
     const Tally& then = timeline.Of(1 + id)[worst];
     text += fmt::format("  most in the {} s from {}: {} of {} denied\n", timeline.length().count(),
-                        TimeText(StartOf(timeline, worst)), CountText(then.denied),
+                        TimeText(timeline.StartOf(worst)), CountText(then.denied),
                         CountText(then.checked));
   }
   if (!tally.denied_keys.empty()) {
@@ -99,7 +95,7 @@ Json ServerJson(const VirtualServer& server) {
           {"refused", server.refused()},
           {"counters", server.counters()},
           {"over_time",
-           {{"start", TimeText(server.timeline().start())},
+           {{"start", TimeText(server.timeline().StartOf(0))},
             {"seconds", server.timeline().length().count()},
             {"checked_denied", SeriesJson(server.timeline(), 0)}}},
           {"rules", rules}};

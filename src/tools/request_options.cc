@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace sluice::tools {
 namespace {

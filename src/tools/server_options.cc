@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/secret.h"
 #include "client/grpc_status.h"
+#include "client/message_json.h"
 #include "config/scalar_parser.h"
 #include "tools/command.h"
 
@@ -46,9 +47,8 @@ void ServerOptions::AddTo(CLI::App& app) {
   AddAddress(app, "--addr", "Server: host:port or unix:PATH", address)
       ->envname("SLUICE_ADDR")
       ->capture_default_str();
-  AddDuration(app, "--timeout", "Timeout of each call", [this](Duration parsed) {
-    timeout = parsed;
-  })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+  AddDuration(app, "--timeout", "Timeout of each call", timeout)
+      ->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
   app.add_flag("--tls", tls, "Use TLS and trust the system's authorities");
   const auto file = [&app](const char* flag, std::string& path, const char* description) {
     return app.add_option(flag, path, description)->type_name("FILE");
@@ -78,12 +78,6 @@ Result<Target> ServerOptions::ToTarget() const {
   return target;
 }
 
-Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
-  auto target = ToTarget();
-  if (!target) return target.error();
-  return Client::Create(std::move(*target));
-}
-
 // The content of the token file if one is given, otherwise the environment variable.
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
@@ -98,8 +92,28 @@ Result<std::string> ServerOptions::Token() const {
   return Sendable("--token-file", std::move(*token));
 }
 
-int FailBeforeCall(const Error& error) {
+Result<std::unique_ptr<Client>> Connect(Result<Target> target) {
+  if (!target) return target.error();
+  return Client::Create(std::move(*target));
+}
+
+int Fail(const Error& error) {
   fmt::print(stderr, "sluice: {}\n", error.message);
+  return kExitError;
+}
+
+int FailCall(const Address& address, bool answered, const Error& error, bool json) {
+  if (json) fmt::print("{}\n", ErrorJson(error));
+  if (answered) {
+    fmt::print(stderr, "sluice: {}: {}\n", CodeName(error.code), error.message);
+    return kExitError;
+  }
+  fmt::print(stderr,
+             "sluice: no server answers at {} ({})\n"
+             "{}"
+             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
+             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
+             address.ToString(), error.message, AdviceFor(error.message));
   return kExitError;
 }
 
@@ -123,27 +137,10 @@ CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::strin
   return app.add_option(flag, address, description)->type_name("ADDRESS")->check(IsAddress);
 }
 
-CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
-                         std::function<void(Duration)> set) {
-  const auto parse = [flag, set = std::move(set)](const std::string& text) {
-    const auto parsed = ParseDuration(text);
-    if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
-    set(*parsed);
-  };
-  return app.add_option_function<std::string>(flag, parse, description)->type_name("DURATION");
-}
-
-void PrintError(const Address& address, bool answered, const Error& error) {
-  if (answered) {
-    fmt::print(stderr, "sluice: {}: {}\n", CodeName(error.code), error.message);
-    return;
-  }
-  fmt::print(stderr,
-             "sluice: no server answers at {} ({})\n"
-             "{}"
-             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
-             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
-             address.ToString(), error.message, AdviceFor(error.message));
+Duration DurationOf(const std::string& flag, const std::string& text) {
+  const auto parsed = ParseDuration(text);
+  if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
+  return *parsed;
 }
 
 }  // namespace sluice::tools

@@ -1,7 +1,7 @@
 // The flags of all commands that call a server, and the output if no server answers.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,14 +25,19 @@ struct ServerOptions {
   // Reads the token. The error names the invalid file or variable.
   Result<Target> ToTarget() const;
 
-  Result<std::unique_ptr<Client>> Connect() const;
-
  private:
   Result<std::string> Token() const;
 };
 
-// Prints an error that occurred before the call, and returns the exit status.
-int FailBeforeCall(const Error& error);
+// A client of `target`, or the error that it is.
+Result<std::unique_ptr<Client>> Connect(Result<Target> target);
+
+// Prints an error that is not that of a call, and returns the exit status.
+int Fail(const Error& error);
+
+// Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If
+// no server has answered, also says how to start one.
+int FailCall(const Address& address, bool answered, const Error& error, bool json);
 
 // A flag's check: why `text` is not an address, or an empty string.
 std::string IsAddress(const std::string& text);
@@ -44,11 +49,28 @@ CLI::Validator NumberWithin(double least, double most);
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address);
 
-// Adds a flag for a duration, which is passed to `set`.
-CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
-                         std::function<void(Duration)> set);
+// Parses the duration that is given by `flag`.
+Duration DurationOf(const std::string& flag, const std::string& text);
 
-// Prints the error of a call to `address`. If no server has answered, also says how to start one.
-void PrintError(const Address& address, bool answered, const Error& error);
+// Adds a flag for a duration. `place`: a Duration, or one that may be absent.
+template <typename Place>
+CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
+                         Place& place) {
+  const auto set = [&place, flag](const std::string& text) { place = DurationOf(flag, text); };
+  return app.add_option_function<std::string>(flag, set, description)->type_name("DURATION");
+}
+
+// Adds a flag for one of `words`, each with the value that it gives `place`. The help shows the
+// word of the default, if there is one.
+template <typename T>
+CLI::Option* AddWord(CLI::App& app, const std::string& flag, const std::string& description,
+                     T& place, const std::map<std::string, T>& words) {
+  const auto set = [&place, words](const std::string& word) { place = words.at(word); };
+  CLI::Option* const option = app.add_option_function<std::string>(flag, set, description);
+  for (const auto& [word, value] : words) {
+    if (value == place) option->default_str(word);
+  }
+  return option->check(CLI::IsMember(words));
+}
 
 }  // namespace sluice::tools

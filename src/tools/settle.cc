@@ -1,7 +1,5 @@
 // `sluice settle`: ends a lease of units with what was used.
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,8 +27,8 @@ struct SettleOptions {
 };
 
 int Settle(const SettleOptions& options) {
-  const auto connected = options.server.Connect();
-  if (!connected) return FailBeforeCall(connected.error());
+  const auto connected = Connect(options.server.ToTarget());
+  if (!connected) return Fail(connected.error());
   Client& client = **connected;
   v1::SettleLeaseRequest request;
   request.set_lease_id(options.lease_id);
@@ -40,49 +38,40 @@ int Settle(const SettleOptions& options) {
   if (options.duration) *request.mutable_duration() = ToProto(*options.duration);
   const auto response = client.SettleLease(request, options.server.timeout);
   if (!response) {
-    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
-    PrintError(client.address(), client.connected(), response.error());
-    return kExitError;
+    return FailCall(client.address(), client.connected(), response.error(), options.json);
   }
   fmt::print("{}", options.json ? MessageJson(*response) + "\n" : SettlementText(*response));
   return response->outcome() == v1::OUTCOME_NOT_FOUND ? kExitNone : kExitDone;
 }
 
-std::function<int()> DeclareSettle(CLI::App& app) {
-  auto options = std::make_shared<SettleOptions>();
-  app.add_option("LEASE", options->lease_id, "The lease's id, as in the answer that granted it")
+void DeclareSettle(CLI::App& app, SettleOptions& options) {
+  app.add_option("LEASE", options.lease_id, "The lease's id, as in the answer that granted it")
       ->required();
-  app.add_option("--cost", options->cost, "Units used, for limits that count the cost")
+  app.add_option("--cost", options.cost, "Units used, for limits that count the cost")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS");
-  options->amounts.AddTo(app);
-  static const std::map<std::string, v1::HoldOutcome> kOutcomes{
-      {"ok", v1::HOLD_OUTCOME_OK},
-      {"overload", v1::HOLD_OUTCOME_OVERLOAD},
-      {"ignore", v1::HOLD_OUTCOME_IGNORE}};
-  app.add_option_function<std::string>(
-         "--outcome",
-         [options = options.get()](const std::string& word) {
-           options->outcome = kOutcomes.at(word);
-         },
-         "For limits with adapt: how the work went: ok, overload or ignore")
-      ->check(CLI::IsMember(kOutcomes))
+  options.amounts.AddTo(app);
+  AddWord(app, "--outcome", "For limits with adapt: how the work went: ok, overload or ignore",
+          options.outcome,
+          {{"ok", v1::HOLD_OUTCOME_OK},
+           {"overload", v1::HOLD_OUTCOME_OVERLOAD},
+           {"ignore", v1::HOLD_OUTCOME_IGNORE}})
       ->type_name("OUTCOME");
   AddDuration(app, "--duration",
               "For limits with adapt: how long the work took, instead of how long "
               "the slots were held",
-              [options = options.get()](Duration took) { options->duration = took; });
-  app.add_flag("--json", options->json, "Print JSON: the API's response");
-  options->server.AddTo(app);
+              options.duration);
+  app.add_flag("--json", options.json, "Print JSON: the API's response");
+  options.server.AddTo(app);
   app.footer(
       "Amounts that are not given stay as they were taken. If repeated, only the first counts.\n"
       "Exit status: 0 settled (now or before) or queued; 1 no such lease; 2 error.\n"
       "Example: sluice settle \"$LEASE\" --amount tokens=1312");
-  return [options] { return Settle(*options); };
 }
 
 }  // namespace
 
-const Command kSettle = {"settle", "Settle a lease of units with what was used", DeclareSettle};
+const Command kSettle = {"settle", "Settle a lease of units with what was used",
+                         Declare<SettleOptions, DeclareSettle, Settle>};
 
 }  // namespace sluice::tools

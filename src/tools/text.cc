@@ -1,7 +1,6 @@
 #include "tools/text.h"
 
 #include <cstdint>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -17,17 +16,9 @@ std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return a / b + (a % b != 
 
 // `duration` to three digits without trailing zeros. It must be below 1,000 of `unit`.
 std::string Decimal(Duration duration, Duration unit, std::string_view name) {
-  const std::int64_t us = duration.count();
-  int digits = us >= 100 * unit.count() ? 0 : us >= 10 * unit.count() ? 1 : 2;
-  std::int64_t scale = digits == 0 ? 1 : digits == 1 ? 10 : 100;
-  std::int64_t scaled = CeilDiv(us * scale, unit.count());
-  while (digits > 0 && scaled % 10 == 0) {
-    scaled /= 10;
-    scale /= 10;
-    --digits;
-  }
-  if (digits == 0) return fmt::format("{} {}", scaled, name);
-  return fmt::format("{}.{:0{}} {}", scaled / scale, scaled % scale, digits, name);
+  const int scale = duration >= 100 * unit ? 1 : duration >= 10 * unit ? 10 : 100;
+  const std::int64_t scaled = CeilDiv(duration.count() * scale, unit.count());
+  return fmt::format("{:g} {}", static_cast<double>(scaled) / scale, name);
 }
 
 // `duration` in whole `large` and `small` units.

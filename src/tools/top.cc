@@ -8,8 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -168,14 +166,13 @@ int RunTop(const TopOptions& options) {
   return screen ? ShowScreen(options, steps, signals) : Print(options, steps, signals);
 }
 
-std::function<int()> DeclareTop(CLI::App& app) {
-  auto options = std::make_shared<TopOptions>();
-  options->fleet.AddTo(app);
+void DeclareTop(CLI::App& app, TopOptions& options) {
+  options.fleet.AddTo(app);
   app.get_option("--json")->description("Print one line with a JSON object each second");
-  app.add_option("--count", options->count, "Print this many times, as lines, and end")
+  app.add_option("--count", options.count, "Print this many times, as lines, and end")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("TIMES");
-  app.add_option("--filter", options->filter,
+  app.add_option("--filter", options.filter,
                  "Only rules and keys that contain this (DOMAIN/RULE, or a key's values)")
       ->type_name("TEXT");
   app.footer(
@@ -183,12 +180,11 @@ std::function<int()> DeclareTop(CLI::App& app) {
       "pauses; q quits.\n"
       "Without a terminal it prints lines. Exit status: 0 ended, 2 error.\n"
       "Example: sluice top --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
-  return [options] { return RunTop(*options); };
 }
 
 }  // namespace
 
 const Command kTop = {"top", "Show what servers decide each second, and the keys most denied",
-                      DeclareTop};
+                      Declare<TopOptions, DeclareTop, RunTop>};
 
 }  // namespace sluice::tools

@@ -142,31 +142,13 @@ void TopView::Press(char key) {
     if (key >= ' ' && key != kDelete) filter += key;
     return;
   }
-  switch (key) {
-    case 'd':
-      order = Order::kDenied;
-      break;
-    case 'c':
-      order = Order::kChecks;
-      break;
-    case 'n':
-      order = Order::kName;
-      break;
-    case 'k':
-      keys = keys == Keys::kDenied ? Keys::kUsed : Keys::kDenied;
-      break;
-    case 'p':
-      stopped = !stopped;
-      break;
-    case '/':
-      typing = true;
-      break;
-    case 'q':
-      ended = true;
-      break;
-    default:
-      break;
-  }
+  if (key == 'd') order = Order::kDenied;
+  if (key == 'c') order = Order::kChecks;
+  if (key == 'n') order = Order::kName;
+  if (key == 'k') keys = keys == Keys::kDenied ? Keys::kUsed : Keys::kDenied;
+  if (key == 'p') stopped = !stopped;
+  if (key == '/') typing = true;
+  if (key == 'q') ended = true;
 }
 
 // Rules and keys share the lines that servers leave, and each takes lines that the other does not

@@ -1,8 +1,8 @@
 // Measures whether every algorithm keeps its promise on every interval, when several servers share
 // one Redis and serve many concurrent callers. Also measures by how much each admits too little.
 //
-//   build/release/accuracy/accuracy             about 8 minutes, an attack on a real minute
-//   build/release/accuracy/accuracy --short     a quarter of a minute, as in the tests
+//   build/release/accuracy/accuracy             about 8 minutes; attacks windows of 1 minute
+//   build/release/accuracy/accuracy --short     15 s; the tests run it so
 //
 // Starts its own redis-server and servers. Exit status: 0 if all promises were kept.
 #include <cstdio>
@@ -31,9 +31,9 @@ using std::chrono::seconds;
 
 constexpr Size kSmall{.limit = 100, .window = seconds(1)};
 constexpr Size kMinute{.limit = 100, .window = seconds(60)};
-constexpr Duration kHeadStart = milliseconds(50);  // until the callers are ready
+constexpr Duration kHeadStart = milliseconds(50);  // time for the callers to get ready
 constexpr char kPicture[] = "burst";               // for a picture; it tests little
-constexpr int kAttacks = 5;                        // at most, until one hits the edge
+constexpr int kAttacks = 5;                        // at most; ends when one hits the edge
 
 struct Settings {
   bool short_form = false;
@@ -167,7 +167,7 @@ int Main(int argc, char** argv) {
           {"uniform", "bursty", "zipf", "edges", "burst", "boundary", "concurrency"}));
   app.add_option("--csv", settings.csv, "Record every check in this file");
   app.add_flag("--short", settings.short_form,
-               "2 seconds a pattern, and the boundary attack on a second");
+               "2 s for each pattern; boundary attacks on windows of 1 s");
   app.footer(
       "Columns, in units: worst / limit, the interval nearest to its limit or furthest past it;\n"
       "over, admitted past a limit; any window, the most in any interval of the window's length,\n"

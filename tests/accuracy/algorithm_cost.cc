@@ -33,7 +33,7 @@ namespace sluice::accuracy {
 namespace {
 
 constexpr Size kSize{.limit = 100, .window = std::chrono::hours(1)};
-// For the memory, a whole window must pass.
+// The memory is measured over a whole window, so the window is short.
 constexpr Size kShort{.limit = 100, .window = std::chrono::seconds(2)};
 constexpr int kUsers = 5'000;
 constexpr int kRounds = 5;

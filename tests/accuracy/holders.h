@@ -31,7 +31,7 @@ struct Usage {
   std::vector<Time> denials;
   std::int64_t unknown = 0;     // checks without an answer by the store
   std::int64_t unreleased = 0;  // leases whose release failed
-  // The resource itself counts, in this process.
+  // The maximum of callers at the same time, counted by the resource itself in this process.
   std::int64_t most_at_once = 0;
 };
 

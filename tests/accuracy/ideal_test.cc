@@ -45,7 +45,7 @@ TEST(Ideal, TokenBucket_StartsEmpty_FillsFromItsFirstCheckOn) {
   EXPECT_EQ(IdealTokenBucket(At({{0, 1}, {499'999, 1}, {500'000, 1}}), bucket), 1);
 }
 
-TEST(Ideal, TokenBucket_Borrows_AdmitsAnyCostOnceDebtIsPaid) {
+TEST(Ideal, TokenBucket_ThatBorrows_AdmitsAnyCostAfterItsDebtIsPaid) {
   Bucket bucket = kBucket;
   bucket.borrows = true;
   EXPECT_EQ(IdealTokenBucket(At({{0, 5}, {999'999, 1}, {1'000'000, 4}, {2'900'000, 1}}), bucket),

@@ -89,14 +89,14 @@ INSTANTIATE_TEST_SUITE_P(Subjects, EverySubject, testing::ValuesIn(Subjects(kSiz
                            return name;
                          });
 
-TEST(Judgement, FewUnknown_MayExplainAsManyMissing) {
+TEST(Judgement, FewUnknownChecks_ExplainAsManyMissingUnits) {
   Judgement judgement{.checks = 1000, .unknown = 2, .missing = 2};
   EXPECT_EQ(judgement.Mistake(), "");
   judgement.missing = 3;
   EXPECT_NE(judgement.Mistake(), "");
 }
 
-TEST(Judgement, ManyUnknown_IsWrong) {
+TEST(Judgement, ManyUnknownChecks_AreWrong) {
   EXPECT_NE((Judgement{.checks = 1000, .unknown = 11}).Mistake(), "");
 }
 

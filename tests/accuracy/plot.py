@@ -10,7 +10,7 @@ import collections
 import csv
 import sys
 
-SECOND = 1_000_000  # in microseconds, as the CSV's times; the window and the limit's period, too
+SECOND = 1_000_000  # in microseconds, like the CSV's times; also the window and the limit's period
 LIMIT = 100  # a second
 BIN = 50_000
 SPAN = 5 * SECOND

@@ -14,7 +14,8 @@ struct Findings {
   // The interval that came closest to its limit, or exceeded it most.
   std::int64_t units = 0;
   std::int64_t limit = 0;
-  // Units that exceeded the limit of an interval: those with which it ends.
+  // The sum of the units beyond the limits. In each interval beyond its limit, these are at most
+  // the units of its last passage.
   std::int64_t over = 0;
 
   // Adds the findings of another counter.
@@ -32,7 +33,8 @@ struct Drip {
   std::int64_t burst = 0;
   std::int64_t rate = 1;  // per period
   Duration period{};
-  // A check is admitted once earlier ones are paid for, so the last one in an interval is free.
+  // A check is admitted as soon as the earlier ones are paid for, so the cost of the last one in an
+  // interval does not count.
   bool pays_later = false;
   // The resolution of times. Intervals are longer by this amount.
   Duration step{};

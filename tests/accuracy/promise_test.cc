@@ -49,7 +49,7 @@ Findings Spaced(const Passages& admitted) { return CheckEveryLength(admitted, kS
 
 class PromiseTest : public testing::TestWithParam<Row> {};
 
-TEST_P(PromiseTest, Check_History_FindsWorstAndOver) {
+TEST_P(PromiseTest, EveryHistory_WorstIntervalAndUnitsOverTheLimitAreFound) {
   const Row& row = GetParam();
   const Findings findings = row.check(row.admitted);
   EXPECT_EQ(findings.units, row.expected.units);
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"Spaced_CostIsNotPaid", Spaced, At({{0, 3}, {1'400'000, 1}}), {4, 3, 1}}),
     [](const auto& param) { return param.param.name; });
 
-TEST(Findings, Add_KeepsTheWorseIntervalAndBothSums) {
+TEST(Findings, Add_KeepsTheWorseIntervalAndSumsTheUnitsOverTheLimit) {
   Findings findings{.units = 3, .limit = 3, .over = 0};
   findings.Add({.units = 7, .limit = 5, .over = 2});
   findings.Add({.units = 9, .limit = 10, .over = 0});

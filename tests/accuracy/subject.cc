@@ -63,7 +63,7 @@ Subject SlidingLog(const Size& size) {
           .ideal = SlidingLogIdeal(size.limit, size.window)};
 }
 
-// Units leave at most one sub-window later than they would leave a log.
+// Units leave at most one sub-window later than they would leave a sliding log.
 Subject SlidingWindow(const Size& size) {
   const Duration window = size.window;
   const Duration longest = window + window / kSegments;
@@ -153,7 +153,8 @@ Subject LeakyBucketWithoutDelay(const Size& size) {
 }
 
 // Takes leases that are not released: a fifth of the limit at once, each for a fifth of the window.
-// So at most `limit` begin in every interval of the window's length. holders.h tests releases.
+// So at most `limit` leases begin in every interval of the window's length. holders.h tests
+// releases.
 Subject Concurrency(const Size& size) {
   const std::int64_t slots = size.limit / 5;
   const Duration ttl = Duration(size.window) / 5;

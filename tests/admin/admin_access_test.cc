@@ -59,11 +59,12 @@ TEST(AdminAccess, Admit_FollowsItsSettings_ErrorsNameThem_Table) {
     if (admitted) continue;
     EXPECT_EQ(admitted.error().code, *row.refusal);
     EXPECT_NE(admitted.error().message.find(row.said), std::string::npos);
-    EXPECT_EQ(admitted.error().message.find("sesam"), std::string::npos) << "repeats a token";
+    EXPECT_EQ(admitted.error().message.find("sesam"), std::string::npos)
+        << "the error repeats a token";
   }
 }
 
-TEST(AdminAccess, Admitted_NamesTheReason) {
+TEST(AdminAccess, AdmittedCaller_GetsTheReason) {
   const Secret sesame("sesame");
   const net::Peer peer{.address = "192.0.2.1:4711", .identities = {"dns:a", "dns:ops"}};
   const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}};

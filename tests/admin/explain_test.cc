@@ -71,7 +71,7 @@ class ExplainTest : public LimiterTest {
   std::vector<std::string> keys_;
 };
 
-TEST_F(ExplainTest, EveryRuleThatMatches_InFileOrder_WithItsReason) {
+TEST_F(ExplainTest, EveryRuleThatMatches_IsShownInFileOrderWithItsReason) {
   using Lines = std::vector<std::string>;
   const struct {
     Attributes attributes;
@@ -119,7 +119,7 @@ TEST_F(ExplainTest, LimitsOfAmounts_ShowWhatTheyCount) {
   Ask(charge);
   const std::string line = "model enforced 9/10 tokens 0/10";
   EXPECT_EQ(Explained({{"user", "a"}}), std::vector{line});
-  EXPECT_EQ(decision_, Decision::kDenied) << "12 of 10 are counted";
+  EXPECT_EQ(decision_, Decision::kDenied) << "12 units are counted, of 10";
   EXPECT_EQ(Explained({{"user", "b"}}), (std::vector<std::string>{line, "closed blocked"}))
       << "also if a blocked rule decides, so that the counters are only read";
 }

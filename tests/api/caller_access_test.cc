@@ -95,7 +95,7 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
-// If it were, a caller that may only peek could take tokens with a cost of 0.
+// If it were a peek, a caller that may only peek could take the amounts with a cost of 0.
 TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});

@@ -89,7 +89,7 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
   }
   std::map<std::string, std::string> attributes;
   for (const auto& it : parsed.attributes) attributes.emplace(it.name, it.value);
-  EXPECT_EQ(parsed.attributes.size(), attributes.size()) << "a name twice";
+  EXPECT_EQ(parsed.attributes.size(), attributes.size()) << "a name occurs twice";
   EXPECT_EQ((std::map<std::string, std::string>(expected.attributes().begin(),
                                                 expected.attributes().end())),
             attributes);
@@ -97,7 +97,7 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
   EXPECT_EQ(cost, static_cast<std::uint64_t>(parsed.cost));
   std::map<std::string, std::uint64_t> amounts;
   for (const auto& it : parsed.amounts) amounts.emplace(it.name, it.value);
-  EXPECT_EQ(parsed.amounts.size(), amounts.size()) << "a name twice";
+  EXPECT_EQ(parsed.amounts.size(), amounts.size()) << "a name occurs twice";
   EXPECT_EQ(
       (std::map<std::string, std::uint64_t>(expected.amounts().begin(), expected.amounts().end())),
       amounts);
@@ -200,7 +200,7 @@ std::vector<Refusal> Refusals() {
 
 class CheckMessage_Refuses : public ::testing::TestWithParam<Refusal> {};
 
-TEST_P(CheckMessage_Refuses, NamingTheField) {
+TEST_P(CheckMessage_Refuses, WithAnErrorThatNamesTheField) {
   CheckMessage message;
   CheckRequest parsed;
   const auto result = message.Parse(GetParam().bytes, parsed);
@@ -233,7 +233,8 @@ TEST(CheckMessage_Refused, KeepsItsRequestId) {
   }
 }
 
-// On the wire, a map is a list of entries, and an enumeration is a number. So it is in our message.
+// On the wire, a map is a list of entries, and an enumeration is a number. Our message has these
+// types.
 void ExpectSameFields(const google::protobuf::Descriptor& ours,
                       const google::protobuf::Descriptor& theirs) {
   using google::protobuf::FieldDescriptor;

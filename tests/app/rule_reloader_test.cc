@@ -158,7 +158,7 @@ TEST_F(RuleReloaderTest, ConfigMapSwapped_TwiceInARow_IsFollowed) {
   }
 }
 
-TEST_F(RuleReloaderTest, FilesChangeBetweenReadingAndWatching_IsSeen) {
+TEST_F(RuleReloaderTest, ChangeBetweenReadingAndWatching_IsSeen) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   RuleReading first = IndexRules({.own = ReadRuleFiles(dir_.path() / "rules"), .envoy = {}});
   Put(RuleNamed("b"));

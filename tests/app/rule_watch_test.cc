@@ -66,7 +66,7 @@ void ExpectNoticed(const char* watched, std::initializer_list<Case> cases) {
   }
 }
 
-TEST(RuleWatchTest, Directory_Table) {
+TEST(RuleWatchTest, ChangesOfTheDirectory_AreNoticed_Table) {
   ExpectNoticed(
       "plain",
       {
@@ -89,7 +89,7 @@ TEST(RuleWatchTest, Directory_Table) {
       });
 }
 
-TEST(RuleWatchTest, LinksOnTheWay_Table) {
+TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed_Table) {
   ExpectNoticed(
       "map",
       {
@@ -129,7 +129,7 @@ TEST(RuleWatchTest, MissingDirectory_IsNoticedWhenItAppears) {
                 });
 }
 
-TEST(RuleWatchTest, AfterRenew_WatchesTheNewAndNotTheOld) {
+TEST(RuleWatchTest, AfterRenew_WatchesOnlyTheNewTarget) {
   const Layout layout;
   RuleWatch watch(layout.dir.path() / "current");
   ASSERT_TRUE(watch.Renew());

@@ -1,5 +1,6 @@
 """Callers that cancel, set short deadlines, stop reading and disconnect at random, while Redis
-stalls at random. When all callers are gone, every slot is free within a second, whatever its ttl is.
+stalls at random. When all callers are gone, every slot is free within a second, regardless of its
+ttl.
 
 Usage: held_slots.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES [CHECKS [SEED]]
 A million checks take 2 minutes (docs/outages.md). The servers log to standard error.

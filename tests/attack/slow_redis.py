@@ -127,7 +127,7 @@ class TooLateTest(SlowRedisTest):
 class OverloadTest(SlowRedisTest):
     flags = ("--redis-timeout", "900ms")
 
-    def test_what_passes(self):
+    def test_admissions_while_too_many_checks_wait(self):
         for number, policy in enumerate(POLICIES):
             with self.subTest(policy):
                 self.judge(policy, number % fleet.SERVERS)

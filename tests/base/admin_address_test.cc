@@ -40,7 +40,7 @@ TEST_F(AdminAddressTest, PathTooLongForASocket_IsAnError) {
   EXPECT_FALSE(AdminAddressOf({.host = {}, .unix_path = std::string(105, 'x')}));
 }
 
-TEST_F(AdminAddressTest, Make_IsForThisUserOnly_EvenIfItWasOpenBefore) {
+TEST_F(AdminAddressTest, Make_DirectoryIsForThisUserOnly_EvenIfItWasOpenBefore) {
   for (int i = 0; i < 2; ++i) {
     chmod(place_.c_str(), 0755);
     const auto made = MakeAdminDirectory(Tcp(8081));

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-TEST(ReadFile, IsTheWholeContent) {
+TEST(ReadFile, ReturnsTheWholeContent) {
   const test::TempDir dir;
   for (const std::size_t size : {0, 1, 4095, 4096, 4097, 10000}) {
     EXPECT_EQ(*ReadFile(dir.Write("file", std::string(size, 'x'))), std::string(size, 'x'));

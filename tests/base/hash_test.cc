@@ -46,7 +46,7 @@ TEST(Hash, Hash_DependsOnEveryByteAndTheLength) {
 }
 
 // A caller who knows the hash function of libstdc++ can compute such keys.
-TEST(Hash, KeysThatCollideInTheStandardLibrary_DoNot) {
+TEST(Hash, KeysThatCollideInTheStandardLibrary_DoNotCollide) {
   const std::string_view a = "user=4a/user=4b/";
   const std::string_view b = "user=4c/\311\037\317\330\222\313\200\206";
   ASSERT_EQ(std::hash<std::string_view>{}(a), std::hash<std::string_view>{}(b));

@@ -70,7 +70,7 @@ TEST(IpAddress, Masked_ClearsTheBitsBeyondThePrefix) {
   }
 }
 
-TEST(IpNetwork, Contains_ItsOwnFamilyAndBits) {
+TEST(IpNetwork, Contains_OnlyAddressesOfItsFamilyAndBits) {
   const struct {
     std::string network;
     std::string address;

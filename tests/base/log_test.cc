@@ -86,7 +86,7 @@ class StandardError {
 };
 
 TEST(Log, AsJson_AnyMessageIsOneObjectPerLine) {
-  ASSERT_TRUE(SetUpLog("info", LogFormat::kJson));
+  SetUpLog("info", LogFormat::kJson);
   const std::string line = Logged([] { spdlog::warn("a \"b\"\nc \\ {}", "%v"); });
   const std::string_view end = R"("level":"warning","message":"a \"b\"\nc \\ %v"})"
                                "\n";
@@ -99,14 +99,14 @@ TEST(Log, InTheJournal_LinesHaveLevels) {
     struct stat error {};
     ASSERT_EQ(0, fstat(STDERR_FILENO, &error));
     setenv("JOURNAL_STREAM", fmt::format("{}:{}", error.st_dev, error.st_ino).c_str(), 1);
-    ASSERT_TRUE(SetUpLog("debug"));
+    SetUpLog("debug");
     spdlog::debug("a");
     spdlog::info("b");
     spdlog::warn("c");
     spdlog::error("d");
   });
   setenv("JOURNAL_STREAM", "1:1", 1);
-  ASSERT_TRUE(SetUpLog("info"));
+  SetUpLog("info");
   const std::string elsewhere = Logged([] { spdlog::error("e"); });
   unsetenv("JOURNAL_STREAM");
   std::string levels;
@@ -117,12 +117,10 @@ TEST(Log, InTheJournal_LinesHaveLevels) {
 }
 
 TEST(Log, LevelSetLater_AppliesFromTheNextLine) {
-  ASSERT_TRUE(SetUpLog("warn"));
+  SetUpLog("warn");
   EXPECT_EQ(Logged([] { spdlog::debug("hidden"); }), "");
-  ASSERT_TRUE(SetLogLevel("debug"));
+  SetLogLevel("debug");
   EXPECT_NE(Logged([] { spdlog::debug("shown"); }).find(" debug shown\n"), std::string::npos);
-  EXPECT_FALSE(SetLogLevel("loud"));
-  EXPECT_NE(Logged([] { spdlog::debug("shown"); }), "");
 }
 
 TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
@@ -130,7 +128,7 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
   FullPipe pipe;
   {
     const StandardError blocked(pipe.writing_end());
-    ASSERT_TRUE(SetUpLog("info"));
+    SetUpLog("info");
     const SteadyTime began = SteadyNow();
     for (int i = 0; i < kLines; ++i) spdlog::info("line {}", i);
     EXPECT_LT(SteadyNow() - began, seconds(5));
@@ -150,7 +148,7 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
     EXPECT_NE(rest.find(" log lines were dropped\n"), std::string::npos);
     EXPECT_TRUE(FlushLog(seconds(10)));
   }
-  ASSERT_TRUE(SetUpLog("info"));  // ends the thread of the other writer
+  SetUpLog("info");  // ends the thread of the other writer
 }
 
 TEST(Log, ClosedStandardError_LostLinesAreCounted) {
@@ -159,13 +157,13 @@ TEST(Log, ClosedStandardError_LostLinesAreCounted) {
   close(ends[0]);
   {
     const StandardError closed(ends[1]);
-    ASSERT_TRUE(SetUpLog("info"));
+    SetUpLog("info");
     spdlog::info("lost");
     EXPECT_TRUE(FlushLog(seconds(10)));
     EXPECT_EQ(LogDropped(), 1U);
   }
   close(ends[1]);
-  ASSERT_TRUE(SetUpLog("info"));
+  SetUpLog("info");
 }
 
 class Log_AtExit : public ::testing::Test {
@@ -176,7 +174,7 @@ class Log_AtExit : public ::testing::Test {
 TEST_F(Log_AtExit, QueuedLines_AreWritten) {
   EXPECT_EXIT(
       {
-        static_cast<void>(SetUpLog("info"));
+        SetUpLog("info");
         for (int i = 0; i <= 5'000; ++i) spdlog::info("line {}", i);
         std::exit(0);
       },
@@ -189,7 +187,7 @@ TEST_F(Log_AtExit, BlockedStandardError_ProcessStillExits) {
         alarm(20);  // ends the child by a signal if it hangs
         const FullPipe pipe;
         dup2(pipe.writing_end(), STDERR_FILENO);
-        static_cast<void>(SetUpLog("info"));
+        SetUpLog("info");
         for (int i = 0; i <= 5'000; ++i) spdlog::info("line {}", i);
         std::exit(0);
       },

@@ -28,7 +28,7 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
   EXPECT_EQ(*ReadSecretFile(dir.Write("one", "abc \r\n\n")), "abc");
   EXPECT_EQ(*ReadSecretsFile(dir.Write("two", "abc\n\ndef")),
             (std::vector<std::string>{"abc", "def"}));
-  EXPECT_FALSE(ReadSecretFile(dir.path() / "two")) << "holds two";
+  EXPECT_FALSE(ReadSecretFile(dir.path() / "two")) << "the file has two secrets";
   for (const char* text : {"", "\n", "a b\n", " a", "abc\nd\x01", "\xC3\xA4"}) {
     const auto read = ReadSecretsFile(dir.Write("bad", text));
     ASSERT_FALSE(read) << text;

@@ -4,12 +4,13 @@
     tests/bench/adaptive_laws.py [--seed 1] [--only NAME]
 
 The law of `adapt` (docs/adaptive.md) is StepLaw; src/core/algorithm/adaptive_limit.h is the same in
-C++. Beside it: AIMD with one limit for the fleet, and two gradient laws as published, which each
-caller runs for itself. All are compared to the best fixed limit, found by trying them.
+C++. The other laws are AIMD with one limit for the fleet, and two gradient laws as published, which
+each caller runs for itself. All are compared to the best fixed limit, found by trying them.
 
-The best fixed limit is the largest one that keeps the share; the rate is compared to the highest one
-of any that keeps it. A law has settled once the mean limit of five seconds stays within 15 % of the
-best; swing is the highest less the lowest limit in a minute after that.
+The best fixed limit is the largest one that keeps the share; the rate is compared to the highest
+rate of all fixed limits that keep it. A law has settled as soon as the mean limit of five seconds
+stays within 15 % of the best. Swing is the difference between the highest and the lowest limit in
+the minute after that.
 """
 import argparse
 import collections
@@ -58,8 +59,8 @@ class QueueService:
 
 
 class KneeService:
-    """Requests share a processor. Up to the knee each runs at full speed; beyond, all slow down by
-    more than their number, so the throughput falls."""
+    """Requests share a processor. Up to the knee, each runs at full speed. Beyond it, all slow down
+    more than in proportion to their number, so the throughput falls."""
 
     latency = 0.24
 
@@ -385,7 +386,8 @@ def main():
         bests = {it: best_fixed(name, *it, options.seed)
                  for it in ((0.5, 1), (1, 1), (3, 1), (3, 0.5))}
         print(f"\n| {name} | callers | limit | settled | swing | rate, % of best at 0.5 1 3 x | slow "
-              "| p99 / latency | halved | doubled |\n" + "| --- " * 10 + "|")
+              "| p99 / latency | settled after the capacity is halved | … is doubled again |\n" +
+              "| --- " * 10 + "|")
         for law, make in laws.items():
             for callers in (5, 50):
                 cells = measure(name, make, callers, bests, options.seed)

@@ -97,7 +97,7 @@ def running(command, ready=None, **options):
 
 @contextlib.contextmanager
 def postgres(folder):
-    """A database; gives psql's arguments for the query."""
+    """Runs a database; yields psql's arguments for the query."""
     programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         sys.exit("there is no PostgreSQL: apt install postgresql")
@@ -137,7 +137,8 @@ class Fleet:
         return int(answer.split(" left)")[0].split()[-1])
 
     def run(self, limit, warm_up, seconds):
-        """Queries a second, the time that 90 % of them take, and the limit: an adaptive one's mean, else `limit`."""
+        """Queries a second, the time within which 90 % of them end, and the limit: of an adaptive
+        limit its mean, otherwise `limit`."""
         seen, limits = [], []
         callers = []
         with contextlib.ExitStack() as stack:
@@ -184,8 +185,9 @@ def compare(fleet, seconds, latency):
         print_row("adaptive", adaptive)
     best = max(rate for rate, _, _ in rows.values())
     within = max((rate for rate, slow, _ in rows.values() if 1000 * slow <= latency), default=best)
-    print(f"adaptive: {adaptive[0] / best:.0%} of the best fixed limit's rate, {adaptive[0] / within:.0%} of the best "
-          f"whose 90 % are within the latency, {latency} ms\n", flush=True)
+    print(f"adaptive: {adaptive[0] / best:.0%} of the best fixed limit's rate, "
+          f"{adaptive[0] / within:.0%} of the highest rate at which 90 % of the queries take at "
+          f"most {latency} ms\n", flush=True)
 
 
 def main():

@@ -1,6 +1,6 @@
 // Measures how long a cache line takes from the first core to the last: about 40 ns if the cores
 // share a cache, 160 ns and more if not. A host may move the cores of a virtual machine at any
-// time. If the cores do not share a cache, cooperating threads are slower by half.
+// time. If the cores do not share a cache, cooperating threads are about half as fast.
 //
 //   build/release/bench/core_distance
 #include <algorithm>
@@ -33,7 +33,7 @@ void RunOn(unsigned core) {
   std::exit(1);
 }
 
-// The time of one burst, one way.
+// The time of one burst in one direction.
 double Nanoseconds(unsigned first, unsigned last) {
   alignas(128) std::atomic<int> ball = 0;
   Thread other("other", [&] {

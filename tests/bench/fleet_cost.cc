@@ -4,8 +4,9 @@
 //
 // First, a growing number of io threads shares one Redis and a constant number of checks: the more
 // threads, the fewer checks a call carries. Then sidecars with one io thread each send 100 checks a
-// second, with one and with two rules. At most 64 sidecars are measured: 64 threads send the load
-// of 100, and the cost of a check in a fleet of 1,000 is that of 64 threads that keep Redis busy.
+// second, with one and with two rules. At most 64 sidecars are measured. The load of 100 sidecars
+// is sent by 64 threads. For 1,000 sidecars, the cost of a check is measured with 64 threads that
+// keep Redis busy.
 #include <time.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Measures checks while Redis hangs: their latency in the first 100 ms, in which the breaker opens,
-// and after that. Also measures how soon Redis decides again once it continues.
+// and after that. Also measures how soon Redis decides again after it continues.
 //
 //   build/release/bench/hung_redis [--rounds 5] [--rate 2000] [--seconds 2]
 //

@@ -339,8 +339,8 @@ int Main(int argc, char** argv) {
     tutorial.calls.push_back(CommandOf({"EVALSHA", sha, "1", key, "1", "60"}));
   }
 
-  std::printf("%-38s%17s%17s%17s   %s\n", "us, compared with, and", "Redis' CPU", "in the script",
-              "p50", "ratio of the CPU");
+  std::printf("%-38s%17s%17s%17s   %s\n", "us: of the second, the first", "Redis' CPU",
+              "in the script", "p50", "ratio of the CPU");
   for (const auto& [name, mine] : cases) {
     Compare(caller, name + " / INCRBY and EXPIRE", tutorial, mine, pairs, calls);
   }

@@ -1,6 +1,6 @@
 // Measures what metrics cost per check: all that the limiter and the RPC server do for the metrics
 // page, and nothing else. Compare it with the CPU of sluiced in scripts/bench.sh. To measure the
-// total difference, compare two builds with --versus.
+// total difference, compare two builds with `scripts/bench.sh --versus`.
 //
 //   cmake --preset release && cmake --build --preset release --target metrics_cost
 //   build/release/bench/metrics_cost

@@ -1,7 +1,7 @@
-// What `prefetch` costs callers: checks that are denied although an exact bucket would admit them.
-// And what it saves: calls of the store. Runs in virtual time, with the servers' own code for
-// grants, and the embedded store instead of Redis. A second store, without prefetch, gets the same
-// checks. Calls take no time.
+// Measures the cost of `prefetch` for callers: checks that are denied although an exact bucket
+// would admit them. Also measures the calls of the store that it saves. Runs in virtual time, with
+// the servers' own code for grants, and the embedded store instead of Redis. A second store,
+// without prefetch, gets the same checks. Calls take no time.
 //
 //   build/release/bench/prefetch_price [--seconds 20]
 //

@@ -298,7 +298,7 @@ class CoresTest(unittest.TestCase):
 
 
 class ReadingTest(unittest.TestCase):
-    def test_answers_on_the_metrics_page(self):
+    def test_answers_are_read_from_the_metrics_page(self):
         self.assertEqual(processes.answers_on("""
 # TYPE sluice_checks_total counter
 sluice_checks_total{domain="bench",rule="per-user",decision="allowed",source="store"} 1e+06
@@ -309,7 +309,7 @@ process_open_fds 17
 """), answers(allowed=1_000_000, denied=20, errors={"unavailable": 3}, STORE=1_000_000,
               DENY_CACHE=20))
 
-    def test_words_as_redis_quotes_them(self):
+    def test_words_are_read_as_redis_quotes_them(self):
         line = r'1795274272.799343 [0 127.0.0.1:58860] "EVALSHA" "a\"b\\" "\x00\n@"' + "\n"
         self.assertEqual(raw.words_of(line), [b"EVALSHA", b'a"b\\', b"\0\n@"])
 
@@ -318,13 +318,13 @@ process_open_fds 17
         self.assertEqual(call.script, b'local ARGV = { "\\000\\055" }\nreturn #ARGV')
         self.assertEqual(call.keys, [b"{a/__rand_int__}:k"])
 
-    def test_a_request_on_the_wire(self):
+    def test_a_request_has_the_bytes_of_grpc(self):
         self.assertEqual(
             loads.grpc_frame(loads.check_request("/pay", "42")),
             b"\0\0\0\0\x25" b"\x0a\x05bench" b"\x12\x10\x0a\x08endpoint\x12\x04/pay"
             b"\x12\x0a\x0a\x04user\x12\x0242")
 
-    def test_others_work_is_the_machines_work_without_ours(self):
+    def test_work_of_others_is_the_machines_work_without_ours(self):
         before, now = (100.0, 10.0, 50.0), (106.0, 12.0, 54.0)
         self.assertEqual(machine.other_work(before, now, cores=2), 0.5)
         self.assertEqual(machine.other_work(before, (100.0, 12.0, 54.0), cores=2), 0)
@@ -335,7 +335,7 @@ process_open_fds 17
         subprocess.run([sys.executable, "-c", burn], check=True, timeout=60)
         self.assertGreaterEqual(machine.usage()[1] - before, 0.2)
 
-    def test_cpu_clock_of_a_process(self):
+    def test_cpu_clock_counts_the_work_of_one_process(self):
         before = time.process_time()
         now = time.clock_gettime(processes.cpu_clock(os.getpid()))
         self.assertLessEqual(before, now)

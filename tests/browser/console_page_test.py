@@ -112,7 +112,7 @@ class PageTest(unittest.TestCase):
         self.browser.wait_for(f"!!{row}")
         return f"#key-rows tr:has(td:text-is('user={user}'))"
 
-    def test_charts_move_with_the_load(self):
+    def test_charts_follow_the_load(self):
         def line(chart, label):
             return (f"(Chart.getChart('{chart}').data.datasets.find(it => it.label == '{label}')"
                     "?.data ?? []).map(it => it.y)")
@@ -214,7 +214,7 @@ class PageTest(unittest.TestCase):
             if it.startswith("policy: ")}, LONG, "the violations")
         self.assertFalse(self.browser.on_page("!!window.injected"))
 
-    def test_token_leaves_the_address_and_survives_a_reload(self):
+    def test_token_is_removed_from_the_address_and_kept_after_a_reload(self):
         self.assertEqual(self.browser.on_page("location.href"), self.site)
         self.browser.run("await page.reload();")
         self.browser.wait_for("document.querySelector('#status').textContent == 'live'")

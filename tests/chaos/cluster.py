@@ -67,7 +67,7 @@ class Cluster(Stand):
         running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
 
     def is_whole(self):
-        """Nodes must agree on slots: a slot whose new owner dies while it moves would have no owner."""
+        """All nodes agree on slots. Otherwise a slot whose new owner dies would have no owner."""
         roles = [ask(port, "ROLE") for port in self.ports]
         states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
         return (all("cluster_state:ok" in state for state in states)

@@ -22,7 +22,7 @@ class Tally:
         self.sources = collections.Counter()
         self.errors = collections.Counter()
         self.messages = {}  # the first message of each error
-        self.lost = 0  # at most; when the server died, these checks had no answer yet
+        self.lost = 0  # an upper bound: checks that may have had no answer when the server died
 
     def add(self, run, was_lost):
         if was_lost:

@@ -88,7 +88,7 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # An outage may admit the limit once more. So may a Redis that loses its data.
+        # An outage may admit the limit a second time. A Redis that loses its data may do so, too.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
                         f"/local admits at most {limits} limits")
@@ -115,8 +115,9 @@ class Round:
             yield {name: value - base.get(name, 0) for name, value in server.metrics().items()}
 
     def judge_lateness(self):
-        """No check takes longer than the sum of redis.timeout, 5 ms and the lateness of its loop. If
-        the loop was late by half of redis.timeout, the check may wait again once."""
+        """No check takes longer than the sum of redis.timeout, 5 ms and the lateness of its loop.
+        If the loop was late by half of redis.timeout, the check may wait for redis.timeout and this
+        lateness a second time."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),
@@ -142,7 +143,7 @@ class Round:
         self.row.demand(self.fault.kills_servers or tally.lost == 0, "no server dies by itself")
         least = 0 if self.fault.forgets else tally.allowed - self.fault.may_lose * count["faults"]
 
-        def is_settled():  # charges are being undone
+        def is_settled():  # late charges have been undone
             count["counted"] = self.stand.servers.auditor.counted(self.name)
             return least <= count["counted"] <= tally.allowed + count["unknown"]
         with contextlib.suppress(AssertionError):
@@ -155,7 +156,7 @@ class Round:
 
 
 def buckets(metrics, name):
-    """The number of observations in each bucket of a histogram that has any, by its bounds."""
+    """The number of observations in each bucket that is not empty, by its bounds."""
     bounds = sorted((float(bound), value) for key, value in metrics.items()
                     for bound in re.findall(rf'^{name}_bucket{{le="(.+)"}}$', key))
     found, lower, below = {}, 0.0, 0.0

@@ -42,15 +42,16 @@ def options():
     parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
                         help="of the servers (default 10); use more if the machine is shared")
     parser.add_argument("--growth", type=float, default=16, metavar="MB",
-                        help="how much a server may grow in a soak once it has seen every fault "
-                             "(default 16); more with a sanitizer, whose allocator keeps memory")
+                        help="growth of a server that a soak allows after it has seen every fault "
+                             "(default 16); use more with a sanitizer: its allocator keeps memory")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/release")
     return parser.parse_args()
 
 
 def load_faults(names):
     faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
-    return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))  # each is set up once
+    # By stand, so that each stand is set up only once.
+    return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))
 
 
 class Chaos:
@@ -59,7 +60,8 @@ class Chaos:
         self.stands = {}
         self.rounds = 0
         self.rows = {}
-        # Half of the requested units, if evenly spread. A sliding_log holds 10,000.
+        # The limits are half of the units that are requested if users are equally frequent. A
+        # sliding_log holds at most 10,000.
         users = {"strict": servers.STRICT, "local": servers.LOCAL}
         self.limits = {endpoint: max(5, min(10_000, int(
             chosen.rate * SHARES[endpoint] * seconds / users[endpoint] / 2))) for endpoint in users}

@@ -47,7 +47,7 @@ TEST(Client, Check_RequestArrivesAndAnswerReturns) {
   EXPECT_TRUE(client->connected());
 }
 
-TEST(Client, Check_ErrorOfServer_CodeAndMessageKept) {
+TEST(Client, Check_ErrorOfServer_KeepsCodeAndMessage) {
   constexpr std::pair<grpc::StatusCode, ErrorCode> kCodes[] = {
       {grpc::INVALID_ARGUMENT, ErrorCode::kInvalidArgument},
       {grpc::NOT_FOUND, ErrorCode::kNotFound},
@@ -72,7 +72,7 @@ TEST(Client, Check_ErrorOfServer_CodeAndMessageKept) {
   }
 }
 
-TEST(Client, Check_NobodyListens_UnavailableAndNotConnected) {
+TEST(Client, Check_NobodyListens_IsUnavailableAndNotConnected) {
   Address address;
   address.unix_path = "/nonexistent/socket";
   const auto client = ClientOf(address);
@@ -82,7 +82,7 @@ TEST(Client, Check_NobodyListens_UnavailableAndNotConnected) {
   EXPECT_FALSE(client->connected());
 }
 
-TEST(Client, Check_ServerSilent_DeadlineExceeded) {
+TEST(Client, Check_ServerIsSilent_ExceedsTheDeadline) {
   std::atomic<bool> over = false;
   FakeServer server([&](const auto&, auto&) {
     over.wait(false);
@@ -96,7 +96,7 @@ TEST(Client, Check_ServerSilent_DeadlineExceeded) {
   EXPECT_EQ(response.error().code, ErrorCode::kDeadlineExceeded);
 }
 
-TEST(Client, RenewLease_TtlOrNotFound) {
+TEST(Client, RenewLease_ReturnsTheTtlOrNotFound) {
   FakeServer server(Allow, {.renew = [](const auto& request, auto& response) {
                       if (request.lease_id() != "a lease")
                         return grpc::Status(grpc::NOT_FOUND, "expired");
@@ -128,7 +128,7 @@ TEST(Client, ReleaseLease_ArrivesOrReturnsTheError) {
   EXPECT_EQ(refused.error(), (Error{ErrorCode::kInvalidArgument, "lease_id"}));
 }
 
-TEST(Client, Token_SentAsBearerToken) {
+TEST(Client, Token_IsSentAsBearerToken) {
   FakeServer server(Allow);
   const auto client = Client::Create({.address = server.address(), .token = "open-sesame"}).value();
   ASSERT_TRUE(client->Check(Request(), seconds(10)));

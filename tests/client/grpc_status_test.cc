@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-TEST(GrpcStatus, CodeName_AsGrpcSpellsIt) {
+TEST(GrpcStatus, CodeName_IsSpelledAsInGrpc) {
   EXPECT_EQ(CodeName(0), "OK");
   EXPECT_EQ(CodeName(3), "INVALID_ARGUMENT");
   EXPECT_EQ(CodeName(GrpcStatus::kUnavailable), "UNAVAILABLE");
@@ -13,14 +13,14 @@ TEST(GrpcStatus, CodeName_AsGrpcSpellsIt) {
   for (const int code : {-1, 17, 1 << 30}) EXPECT_EQ(CodeName(code), "UNKNOWN");
 }
 
-TEST(GrpcStatus, ParseCode_NumbersOnly) {
+TEST(GrpcStatus, ParseCode_AcceptsOnlyNumbers) {
   EXPECT_EQ(ParseCode("0"), 0);
   EXPECT_EQ(ParseCode("14"), 14);
   for (const char* header : {"", "x", "14x", " 0"})
     EXPECT_EQ(ParseCode(header), GrpcStatus::kUnknown) << header;
 }
 
-TEST(GrpcStatus, WithoutOne_AsGrpcMapsHttp) {
+TEST(GrpcStatus, NoStatusFromTheServer_HttpCodesAndResetsAreMappedAsInGrpc) {
   EXPECT_EQ(StatusOfHttp(404).code, GrpcStatus::kUnimplemented);
   EXPECT_EQ(StatusOfHttp(503).code, GrpcStatus::kUnavailable);
   EXPECT_EQ(StatusOfHttp(200).code, GrpcStatus::kUnknown);

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 // The warnings about a rule file with one rule, without the file's name.
 std::vector<std::string> WarningsOf(const std::string& rule) {
   const RuleFile file{"shop.yaml", "domain: shop\nrules:\n  - name: r\n" + rule};
-  const LoadedRules loaded = ParseRules(std::span(&file, 1));
+  const LoadedRules loaded = ParseRules({.files = {file}});
   for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString();
   std::vector<std::string> warnings;
   for (const Diagnostic& warning : loaded.warnings) {
@@ -46,7 +46,7 @@ TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
 }
 
-TEST(RuleWarnings, AttributeThatARequestMayLack) {
+TEST(RuleWarnings, AttributeThatARequestMayLack_CausesAWarning) {
   const std::string limits = "    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]\n";
   const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
   const std::string about_user =
@@ -64,7 +64,7 @@ TEST(RuleWarnings, AttributeThatARequestMayLack) {
   EXPECT_THAT(warnings("    per: [user]\n    missing: deny\n"), IsEmpty());
 }
 
-TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests) {
+TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests_CauseWarnings) {
   const auto warnings = [](const std::string& counts) {
     return WarningsOfLimits("{algorithm: fixed_window, limit: 99, window: 1m, counts: " + counts +
                             "}");
@@ -79,7 +79,7 @@ TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests) {
   EXPECT_THAT(warnings("{cost: 2, requests: 1, tokens: 1, posts: 1, cents: 3}"), IsEmpty());
 }
 
-TEST(RuleWarnings, WeightThatTheLimitCannotHold) {
+TEST(RuleWarnings, WeightThatTheLimitCannotHold_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 10/s, burst: 3000, counts: {in: "
                                "3000, out: 3001}}"),
               ElementsAre("rules[0].limits[0]: never admits a request with \"out\": each 1 "
@@ -96,7 +96,7 @@ TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
                           "would deny"));
 }
 
-TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
+TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
            std::to_string(other) + "] denies all this one would deny";
@@ -130,7 +130,7 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
                           "this one would deny"));
 }
 
-TEST(RuleWarnings, PrefetchWithoutEffect) {
+TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {
   const std::string start = "rules[0].limits[0]: prefetch has no effect: ";
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 31, prefetch: 1s}"),
               ElementsAre(start + "a limit that admits less than 32 at once grants nothing"));
@@ -144,7 +144,7 @@ TEST(RuleWarnings, PrefetchWithoutEffect) {
               IsEmpty());
 }
 
-TEST(RuleWarnings, BurstBelowWhatTheRateRefillsInTenMilliseconds) {
+TEST(RuleWarnings, BurstBelowTheRefillOfTenMilliseconds_CausesAWarning) {
   EXPECT_THAT(
       WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
       ElementsAre("rules[0].limits[0]: a burst of 9 is less than this rate refills in 10 ms "

@@ -13,7 +13,7 @@ namespace {
 
 LoadedRules Parse(const std::string& text) {
   const RuleFile file{"rules.yaml", text};
-  return ParseRules({&file, 1});
+  return ParseRules({.files = {file}});
 }
 
 // A file whose only rule is `yaml`.
@@ -103,7 +103,7 @@ TEST(RuleYaml, ByteOrderMark_IsIgnored) {
 }
 
 TEST(RuleYaml, ExampleRules_ReadBack) {
-  const LoadedRules loaded = LoadRules(SLUICE_SOURCE_DIR "/config/rules");
+  const LoadedRules loaded = ParseRules(ReadRuleFiles(SLUICE_SOURCE_DIR "/config/rules"));
   ASSERT_TRUE(loaded.ok());
   for (const Rule& rule : loaded.rules.at(0).rules) ExpectReadsBack(rule);
 }

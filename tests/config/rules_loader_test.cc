@@ -34,7 +34,7 @@ std::vector<std::string> Messages(const LoadedRules& loaded) {
 
 LoadedRules Parse(std::string text) {
   const RuleFile file{"f.yaml", std::move(text)};
-  return ParseRules({&file, 1});
+  return ParseRules({.files = {file}});
 }
 
 // A directory of files, removed at the end of the test.
@@ -78,14 +78,14 @@ TEST(RulesLoader, BadFile_ReportsTheExpectedMessages) {
   for (const fs::path& path : files) {
     const std::string text = ReadFile(path);
     const RuleFile file{path.filename().string(), text};
-    const auto messages = Messages(ParseRules({&file, 1}));
+    const auto messages = Messages(ParseRules({.files = {file}}));
     EXPECT_EQ(messages, ExpectedMessages(text)) << file.name;
     EXPECT_FALSE(messages.empty()) << file.name;
   }
 }
 
 TEST(RulesLoader, ShopExample_Loads) {
-  const LoadedRules loaded = LoadRules((kSource / "config/rules").string());
+  const LoadedRules loaded = ParseRules(ReadRuleFiles((kSource / "config/rules").string()));
   EXPECT_THAT(Messages(loaded), IsEmpty());
   ASSERT_EQ(loaded.rules.size(), 1u);
   EXPECT_EQ(loaded.rules[0].name, "shop");
@@ -275,8 +275,8 @@ TEST(RulesLoader, LongestNameAndMostLimits_AreAllowed) {
               IsEmpty());
 }
 
-// The refill of a minute is a product, and so are two full buckets. Both must stay exact in Lua's
-// doubles.
+// The refill of a minute and the content of two full buckets are products. Both must be exact in
+// Lua's doubles.
 TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
   constexpr std::int64_t kMinute = 60'000'000;
   EXPECT_LE(std::int64_t{75'059'993} * kMinute, kMaxProduct);
@@ -293,7 +293,7 @@ TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {
   directory.Write(".hidden.yaml", "nonsense: [");
   directory.Write("notes.txt", "nonsense: [");
   directory.Write("sub.yaml/c.yaml", "nonsense: [");
-  const LoadedRules loaded = LoadRules(directory.path().string());
+  const LoadedRules loaded = ParseRules(ReadRuleFiles(directory.path().string()));
   EXPECT_THAT(Messages(loaded), IsEmpty());
   ASSERT_EQ(loaded.rules.size(), 2u);
   EXPECT_EQ(loaded.rules[0].name, "a");
@@ -314,11 +314,11 @@ TEST(RulesLoader, Fingerprint_DoesNotDependOnTheDirectory) {
 
 TEST(RulesLoader, Directory_Unreadable_IsAnError) {
   const RuleDirectory directory;
-  EXPECT_THAT(Messages(LoadRules(directory.path() / "absent")),
+  EXPECT_THAT(Messages(ParseRules(ReadRuleFiles(directory.path() / "absent"))),
               ElementsAre(directory.path().string() +
                           "/absent: cannot be read: No such file or directory"));
   fs::create_symlink("nowhere.yaml", directory.path() / "a.yaml");
-  EXPECT_THAT(Messages(LoadRules(directory.path())),
+  EXPECT_THAT(Messages(ParseRules(ReadRuleFiles(directory.path()))),
               ElementsAre(directory.path().string() +
                           "/a.yaml: cannot be read: No such file or directory"));
 }
@@ -326,7 +326,7 @@ TEST(RulesLoader, Directory_Unreadable_IsAnError) {
 TEST(RulesLoader, DomainInTwoFiles_IsAnError) {
   const std::vector<RuleFile> files{{"a.yaml", "domain: d\nrules: []\n"},
                                     {"b.yaml", "rules: []\ndomain: d\n"}};
-  EXPECT_THAT(Messages(ParseRules(files)),
+  EXPECT_THAT(Messages(ParseRules({.files = files})),
               ElementsAre("b.yaml:2:9: domain: found \"d\", which a.yaml has too; allowed is one "
                           "file per domain"));
 }

@@ -1,8 +1,9 @@
-"""Rule files with random damage: what another YAML parser refuses, Sluice refuses too.
+"""Rule files with random damage: if another YAML parser refuses a file, Sluice refuses it, too.
 
 Usage: yaml_mutations_test.py SLUICE SOURCE_DIR [COUNT [SEED]]
 
-The other parser is PyYAML's own, not the one on libyaml. With COUNT 10000 it takes about a minute.
+The other parser is PyYAML's own parser, not its binding to libyaml. With COUNT 10000, the test takes
+about a minute.
 """
 
 import pathlib
@@ -70,7 +71,7 @@ def damage(text, chance):
 
 
 def problem(text):
-    """What PyYAML says about the file, or None."""
+    """PyYAML's error for the file, or None."""
     try:
         documents = list(yaml.compose_all(text, yaml.SafeLoader))
     except yaml.YAMLError as error:
@@ -87,7 +88,7 @@ def main():
         problems = {}
         for number in range(COUNT):
             text = damage(BLOCKS if number % 2 else chance.choice(texts), chance)
-            # A domain of its own, so that files do not conflict.
+            # Each file has its own domain, so that files do not conflict.
             text = re.sub(r"(?m)^domain:.*$", f"domain: d{number}", text, count=1)
             name = f"{number:06}.yaml"
             pathlib.Path(folder, name).write_text(text, "utf-8")

@@ -1,5 +1,5 @@
-// A limit that follows the load: where it settles, what moves it and what does not. The services
-// are simulated, and each run is the same.
+// A limit that follows the load: the value on which it settles, and the events that move it or
+// leave it. The services are simulated, and each run is the same.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,8 +21,8 @@ constexpr Concurrency kAdaptive{
     .ttl = seconds(30),
     .adapt = {.on = true, .min = 4, .latency = milliseconds(300), .share = 90}};
 
-// A service with `servers` and one queue. Its callers ask for more than it can do. Each call takes
-// a slot, which is free again when the call has ended.
+// A service with `servers` and one queue. Its callers send more calls than it can handle. Each call
+// takes a slot, which is free again when the call has ended.
 class Overloaded {
  public:
   explicit Overloaded(int servers) : servers_(servers) {}
@@ -156,7 +156,7 @@ TEST(AdaptiveLimit, FalseReports_MoveTheLimitLittle) {
 // One counter that the test checks directly.
 class Counter {
  public:
-  explicit Counter(const Concurrency& limit) : limit_(limit) { limit_.Open(state_, now); }
+  explicit Counter(const Concurrency& limit) : limit_(limit) { state_ = limit_.New(now); }
 
   void Take(std::uint64_t lease, std::int64_t slots) {
     limit_.Advance(state_, now);
@@ -235,7 +235,7 @@ TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
   EXPECT_EQ(learned_after(release(seconds(9), milliseconds(10))), 0) << "idle";
   EXPECT_EQ(learned_after([](Counter& counter, Time) { counter.now += seconds(30); }), too_slow);
   EXPECT_EQ(learned_after([](Counter& counter, Time taken) {
-              counter.now -= hours(1);  // then another clock counts
+              counter.now -= hours(1);  // Redis' clock was replaced by one that is behind
               counter.Release(99, HoldReport{taken, {}});
             }),
             0);

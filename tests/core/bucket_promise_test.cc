@@ -53,7 +53,7 @@ UndoHistory RandomUndos(const TokenBucket& limit, std::size_t most_at_once, std:
   std::vector<UndoneCheck> pending;
   TokenBucket::State state;
   Time now{hours(1)};
-  limit.Open(state, now);
+  state = limit.New(now);
   for (int i = 0; i < 600; ++i) {
     now += (arrivals.Below(4) == 0 ? 40 : 1) * arrivals.Gap();
     limit.Advance(state, now);
@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// The start of the time before `begin` in which, at every moment, a check was under way that was
-// undone later.
+// The earliest time from which on, until `begin`, a check that was undone later was always under
+// way.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -109,7 +109,7 @@ TEST(TokenBucket, OneCheckAtATimeIsUndone_EveryIntervalAdmitsAtMostBurstPlusRate
   }
 }
 
-TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetTheirUnitsButNoMoreThanRefilledMeanwhile) {
+TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetAtMostTheirUnitsAndTheRefillMeanwhile) {
   int with_more = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const UndoHistory history = RandomUndos(kTokens, 100, seed);

@@ -69,7 +69,7 @@ struct DebtRow {
   Duration retry_after;  // of one unit after that
 };
 
-TEST(Charge, DebtEnds_Table) {
+TEST(Charge, DebtIsBounded_RetryAfterIsItsEnd_Table) {
   const DebtRow rows[] = {
       {"ten minutes' worth", TokenBucket{.rate = 10, .period = seconds(1), .burst = 20}, 20 + 6000,
        seconds(600) + milliseconds(100)},
@@ -117,7 +117,7 @@ TEST_P(RefundTest, GivesBackWhatWasTaken) {
   }
 }
 
-TEST_P(RefundTest, MoreThanWasTaken_GivesANewCounterAtMost) {
+TEST_P(RefundTest, MoreThanWasTaken_LeavesNoMoreThanANewCounterHas) {
   SimulatedCounter fresh(GetParam().limit);
   SimulatedCounter counter(GetParam().limit);
   for (int i = 0; i < 100 && counter.Consume().admitted; ++i) {
@@ -184,7 +184,7 @@ TEST(Refund, Bucket_PaysDebtAndFillsToTheBurst) {
   EXPECT_EQ(counter.Refund(100).remaining, 20);
 }
 
-TEST(Refund, LeakyBucketWithoutDelay_IsEmptyAtMost) {
+TEST(Refund, LeakyBucketWithoutDelay_NeverGoesBelowEmpty) {
   SimulatedCounter counter(
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 4, .delays = false});
   counter.Consume(4);

@@ -46,14 +46,14 @@ TEST_P(ClockTest, StepBack_AdmitsNothingExtra_RetryAfterHolds) {
     const Verdict before = Exhaust(counter);
     counter.now -= step;
     const Verdict after = counter.Consume();
-    ASSERT_FALSE(after.admitted) << "minted";
+    ASSERT_FALSE(after.admitted) << "the step has added units";
     EXPECT_EQ(after.remaining, before.remaining);
     if (step <= kMaxSkew) {
-      EXPECT_EQ(after.retry_after, before.retry_after + step) << "time stands still";
+      EXPECT_EQ(after.retry_after, before.retry_after + step) << "the counter waits for the clock";
     } else if (!IsOfTheClock()) {
-      EXPECT_EQ(after.retry_after, before.retry_after) << "moved to the new clock";
+      EXPECT_EQ(after.retry_after, before.retry_after) << "the counter follows the new clock";
     }
-    EXPECT_LE(after.retry_after, GetParam().longest + std::min(step, kMaxSkew)) << "stuck";
+    EXPECT_LE(after.retry_after, GetParam().longest + std::min(step, kMaxSkew)) << "too long";
     counter.now += after.retry_after - Duration(1);
     EXPECT_FALSE(counter.Peek().admitted);
     counter.now += Duration(1);
@@ -61,7 +61,7 @@ TEST_P(ClockTest, StepBack_AdmitsNothingExtra_RetryAfterHolds) {
   }
 }
 
-TEST_P(ClockTest, StepBackWithinSkew_KeepsTheRoom) {
+TEST_P(ClockTest, StepBackWithinSkew_KeepsTheFreeUnits) {
   SimulatedCounter counter(GetParam().limit);
   const std::int64_t remaining = counter.Consume(3).remaining;
   counter.now -= milliseconds(900);
@@ -129,7 +129,8 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();
   EXPECT_GT(passed.size(), 50u);
   std::visit(ExpectPromise{passed}, GetParam().limit);
-  // Up to 3 units may be owed, which takes up to three times as long; and skew has to pass.
+  // Up to 3 units may be owed, which takes up to three times as long. Then the skew has to pass,
+  // too.
   counter_.now += 3 * GetParam().longest + kMaxSkew;
   EXPECT_TRUE(counter_.Consume().admitted);
 }

@@ -1,4 +1,4 @@
-// The promise of concurrency: never more slots are held than the limit allows, in whatever way
+// The promise of concurrency: no more slots are held than the limit allows, regardless of how
 // leases end.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Concurrency, ReleasedLease_IsGone) {
   EXPECT_FALSE(counter.Renew(first).admitted);
 }
 
-TEST(Concurrency, RenewedLease_LastsAnotherTtl_ExpiredOneIsGone) {
+TEST(Concurrency, RenewedLease_LastsAnotherTtl_ExpiredLeaseIsGone) {
   SimulatedCounter counter(kFive);
   const Lease lease = MakeLease(1, seconds(10));
   counter.Take(lease, 5);
@@ -92,7 +92,7 @@ class Book {
   std::map<std::int64_t, Line> lines_;
 };
 
-TEST(Concurrency, RandomOperations_HoldWhatAModelHolds_NeverPastTheLimit) {
+TEST(Concurrency, RandomOperations_HoldTheSameSlotsAsAModel_NeverMoreThanTheLimit) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     Arrivals arrivals(seed);
     const Concurrency limit{.limit = 7, .ttl = seconds(1)};

@@ -1,4 +1,4 @@
-// A limit of each kind, for tests of common properties, and what each of them promises.
+// A limit of each kind and its promise, for tests of common properties.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -19,7 +19,8 @@ GrantModel::GrantModel(const Limit& limit, std::uint32_t seed, Planted planted)
     : limit_(limit), planted_(planted), random_(seed) {
   const bool is_bucket = std::holds_alternative<TokenBucket>(limit);
   holders_.resize(static_cast<std::size_t>(3 + Below(18)));
-  // The load is from a fifth of what the limits of the tests admit, to twice as much.
+  // The load is between a fifth of the units that the limits of the tests admit and twice these
+  // units.
   load_ = Duration(static_cast<int>(holders_.size()) * 1'000 * 100 / (20 + Below(180)));
   const bool mixed = OneIn(3);
   for (Holder& holder : holders_) {

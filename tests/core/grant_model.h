@@ -29,7 +29,7 @@ class GrantModel {
   // Runs the schedule. Returns the uses in order of time.
   std::vector<Use> Run();
 
-  // Redis' clock at a true time. If the clock counts for a bucket, it steps back at random.
+  // Redis' clock at a true time. For buckets, it steps back at random.
   Time RedisTime(Duration at) const;
 
   std::int64_t grants() const { return grants_; }

@@ -1,5 +1,6 @@
-// Grants: in no interval are more units used than the limit allows, whatever holders, network and
-// clocks do. The time of use counts. SLUICE_MODEL_SCHEDULES: the number of schedules (default 300).
+// Grants: in no interval are more units used than the limit allows, regardless of what the holders,
+// the network and the clocks do. A unit counts at the time of its use. SLUICE_MODEL_SCHEDULES: the
+// number of schedules (default 300).
 #include "core/algorithm/grant.h"
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ TokenBucket SmoothBursty(std::int64_t rate, std::int64_t burst) {
       .rate = rate, .period = seconds(1), .burst = burst, .starts_empty = true, .borrows = true};
 }
 
-TEST(Guava, SmoothBursty_PublishedTimings) {
+TEST(Guava, SmoothBursty_WaitsAsPublished) {
   const Duration fifth = milliseconds(200);
   const struct {
     TokenBucket limit;
@@ -86,7 +86,7 @@ TEST(Guava, SmoothWarmingUp_WaitsFallFromThreeIntervalsToOneWithinTheWarmup) {
   EXPECT_EQ(waits.back(), kStable);
 }
 
-TEST(Guava, SmoothWarmingUp_PauseOfTheWarmup_CoolsItDown) {
+TEST(Guava, SmoothWarmingUp_PauseAsLongAsTheWarmup_CoolsItDown) {
   SimulatedCounter counter(kWarming);
   const std::vector<Duration> cold = Waits(counter, std::vector<std::int64_t>(40, 1));
   counter.now += kStable + kWarming.warmup;
@@ -120,7 +120,8 @@ class ReferenceWarmingUp {
   Duration Acquire(std::int64_t permits, Time now) {
     if (now > next_free_) {
       const auto idle = static_cast<double>((now - next_free_).count());
-      stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));  // full after an idle warm-up
+      // It is full after an idle time of `warmup_`.
+      stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));
       next_free_ = now;
     }
     const Duration wait = next_free_ - now;
@@ -189,7 +190,7 @@ TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostTheRateAndTheLastC
   }
 }
 
-// The price of a unit is then not a whole number of microseconds, or less than one.
+// At such rates, the price of a unit is not a whole number of microseconds, or less than one.
 TEST(Guava, SmoothWarmingUp_HighRates_GreedyCallerGetsNoMoreThanTheRate) {
   for (const std::int64_t rate : {700, 30'000, 300'000, 3'000'000}) {
     SimulatedCounter counter(

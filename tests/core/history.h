@@ -36,8 +36,8 @@ class Arrivals {
   std::mt19937 random_;
 };
 
-// The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`. Its
-// caller waits as the answer tells it.
+// The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`. The
+// caller waits as long as the answer requires.
 inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
                                const std::vector<std::optional<Duration>>& max_waits = {{}}) {
   Arrivals arrivals(seed);

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-TEST(FormatDuration, LargestWholeUnit) {
+TEST(FormatDuration, UsesTheLargestWholeUnit) {
   EXPECT_EQ(FormatDuration(Duration(0)), "0s");
   EXPECT_EQ(FormatDuration(Duration(1)), "1us");
   EXPECT_EQ(FormatDuration(milliseconds(250)), "250ms");

@@ -19,14 +19,14 @@ void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const Counte
   counter.now += verdict.retry_after - Duration(1);
   ASSERT_FALSE(counter.Peek(demand.units, demand.max_wait).admitted) << "1 µs too early";
   counter.now += Duration(1);
-  ASSERT_TRUE(counter.Consume(demand.units, demand.max_wait).admitted) << "as told";
+  ASSERT_TRUE(counter.Consume(demand.units, demand.max_wait).admitted) << "at retry_after";
 }
 
 class RetryAfterTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, RetryAfterTest, testing::ValuesIn(EveryLimit()),
                          testing::PrintToStringParamName());
 
-TEST_P(RetryAfterTest, RandomChecks_RetryAtRetryAfter_Succeeds_EarlierFails) {
+TEST_P(RetryAfterTest, RandomChecks_RetryAtRetryAfterIsAdmitted_EarlierRetryIsDenied) {
   Arrivals arrivals(1);
   SimulatedCounter counter(GetParam().limit);
   const bool charges = Supports(GetParam().limit, Mode::kCharge);
@@ -54,7 +54,7 @@ TEST_P(RetryAfterTest, CostBeyondTheLimit_HasNoRetryAfter) {
 }
 
 TEST(RetryAfter, PeriodOfSevenMicroseconds_IsExactToo) {
-  // Levels are nearly always between whole microseconds.
+  // Units nearly always become free between whole microseconds.
   const Limit limits[] = {
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3, .borrows = true},

@@ -109,7 +109,7 @@ TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
   }
 }
 
-TEST_P(SlidingWindowTest, GreedyCaller_GetsTheLimitAsOftenAsWindowAndSegmentFit) {
+TEST_P(SlidingWindowTest, GreedyCaller_GetsTheLimitOnceInEveryWindowPlusSegment) {
   const auto times =
       1 + (seconds(10) - Duration(1)) / (segment_ * (GetParam() + 1) + milliseconds(1));
   EXPECT_GE(UnitsOfGreedyCaller(limit_), 10 * times);

@@ -112,7 +112,7 @@ def quick(command):
     """A very short load, and a server that answers before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
-    if command.startswith("sluice console"):  # ends when it is told
+    if command.startswith("sluice console"):  # runs until a signal ends it
         command += (" >page &\nuntil grep -qs token= page; do kill -0 $! || exit; sleep 0.05; done; "
                     "cat page; kill $!; wait $!")
     elif command.endswith("&"):
@@ -145,7 +145,7 @@ class Page:
                             "SLUICE_ADDR": f"127.0.0.1:{self.ports['8081']}"}
 
     def run(self):
-        """(command, expected first line, what was printed, exit status) of each."""
+        """(command, expected first line, output, exit status) of each command."""
         start([BIN / "sluiced", "--rules", self.rules,
                "--grpc", f"127.0.0.1:{self.ports['8081']}", "--http",
                f"127.0.0.1:{self.ports['8080']}"], "ready grpc=", env=self.environment)

@@ -21,7 +21,9 @@ descriptors:
   - {key: q, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}
   - {key: free, rate_limit: {unlimited: true}}
 )",
-        {.response_headers = true, .reset_header = "X-Reset"});
+        {.limit_header = "RateLimit-Limit",
+         .remaining_header = "RateLimit-Remaining",
+         .reset_header = "X-Reset"});
   ExpectAnswers({
       {"d; none; free", "OK; OK; OK inf"},
       {"d; k=1", "OK; OK 1/2 minute 20s; RateLimit-Limit: 2; RateLimit-Remaining: 1; X-Reset: 20"},
@@ -199,7 +201,7 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
 TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   struct Case {
     std::string request;
-    RlsOptions options;
+    EnvoySettings settings;
     int seconds;  // from now; 0: no quota
   };
   const std::string rules = std::string(kHitRules) + R"(
@@ -208,7 +210,7 @@ TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   - {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: own, rate_limit: {limits: [{algorithm: fixed_window, limit: 1, window: 1m}]}}
 )";
-  const RlsOptions counts_granted{.count_denied = false};
+  const EnvoySettings counts_granted{.count_denied = false};
   const std::vector<Case> cases = {
       {"d; k=a *10", {}, 0},
       {"d; k=a", {}, 20},
@@ -230,7 +232,7 @@ TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   for (const bool deny_cache : {false, true}) {
     if (deny_cache) clock_.Advance(std::chrono::days(365));
     for (const Case& it : cases) {
-      Serve(rules, it.options, deny_cache);
+      Serve(rules, it.settings, deny_cache);
       Ask(it.request);
       const auto& status = last_.statuses(0);
       if (it.seconds == 0) {
@@ -248,7 +250,7 @@ TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   }
 }
 
-TEST_P(RlsTest, KnownToBeOver_IsDeniedWithoutCounting) {
+TEST_P(RlsTest, LimitKnownToBeOver_IsDeniedWithoutCounting) {
   Serve(kHitRules, {}, true);
   const std::string labels = "{domain=\"d\",rule=\"k\"}";
   ExpectAnswers({

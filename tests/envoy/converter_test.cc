@@ -22,7 +22,7 @@ std::string Converted(std::string text) {
 
 LoadedRules Native(const std::string& text) {
   const RuleFile file{"n.yaml", text};
-  return sluice::ParseRules({&file, 1});
+  return sluice::ParseRules({.files = {file}});
 }
 
 constexpr const char* kRules = R"(

@@ -132,7 +132,7 @@ TEST_P(RlsTest, Hits_Table) {
   Serve(kHitRules);
   ExpectAnswers({
       {"d; k=a", "OK; OK 9/10 minute 20s"},
-      {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // 0 of the request is 1
+      {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // the request's 0 hits mean 1
       {"d h3; k=a", "OK; OK 5/10 minute 20s"},
       {"d h3; k=a *2", "OK; OK 3/10 minute 20s"},
       {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // 0 hits

@@ -1,4 +1,4 @@
-#include "envoy/rules/glob.h"
+#include "envoy/rules/guide.h"
 
 #include <gtest/gtest.h>
 

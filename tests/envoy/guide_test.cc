@@ -195,7 +195,7 @@ TEST(Guide, CompleteDescriptor_Table) {
     if (std::string_view(domain) == "shop") attributes.push_back({kRuleAttribute, "path"});
     const std::size_t size = attributes.size();
     CompleteDescriptor(*index, domain, attributes, counter);
-    EXPECT_EQ(attributes.size(), size) << "left as they are";
+    EXPECT_EQ(attributes.size(), size) << "the attributes are unchanged";
   }
 }
 

@@ -94,11 +94,12 @@ descriptors:
 
 class RlsTest : public test::StoreTest {
  protected:
-  // Activates `rules`; from then on the service uses `options`.
-  void Serve(const std::string& rules, const RlsOptions& options = {}, bool deny_cache = false) {
-    ServeFrom(*store_, rules, options, deny_cache);
+  // Activates `rules`; from then on the service uses `settings`.
+  void Serve(const std::string& rules, const EnvoySettings& settings = {},
+             bool deny_cache = false) {
+    ServeFrom(*store_, rules, settings, deny_cache);
   }
-  void ServeFrom(Store& store, const std::string& rules, const RlsOptions& options = {},
+  void ServeFrom(Store& store, const std::string& rules, const EnvoySettings& settings = {},
                  bool deny_cache = false) {
     handler_.reset();
     service_.reset();
@@ -109,7 +110,7 @@ class RlsTest : public test::StoreTest {
     // Each table runs twice: with rules from files and with rules from resources.
     limiter_->SetRules(
         IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
-    service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);
+    service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, settings);
     rpc::Methods methods;
     service_->AddTo(methods);
     handler_ = methods.front().unary(test::Io().loop(0));

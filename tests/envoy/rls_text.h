@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "envoy/rules/unit.h"
+#include "envoy/rules/rule_file.h"
 
 namespace sluice::envoy {
 

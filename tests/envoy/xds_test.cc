@@ -281,7 +281,7 @@ TEST_F(XdsTest, BadSet_IsRefusedWithEveryMistakeAndTheVersionInForce) {
   EXPECT_THAT(client_->status().last_refusal, EndsWith("(and 2 more)"));
 }
 
-TEST_F(XdsTest, ResourceOfAnotherTypeOrTorn_IsRefused) {
+TEST_F(XdsTest, TornResourceOrOneOfAnotherType_IsRefused) {
   Start();
   plane_.NextRequest();
   auto response = ResponseOf("1", {ConfigOf("shop", 5), ConfigOf("pay", 5)});
@@ -368,7 +368,7 @@ TEST_F(XdsTest, ControlPlaneDownAtStart_IsFoundLater) {
 }
 
 // The client is destroyed while it waits for a response, and while a set is compiled.
-TEST_F(XdsTest, Destroyed_EndsTheStream_AnswersAfterwardsAreIgnored) {
+TEST_F(XdsTest, ClientIsDestroyed_StreamEnds_LaterAnswersAreIgnored) {
   Start();
   plane_.NextRequest();
   taker_.Hold();

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "api/check_message.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   sluice::CheckMessage message;

@@ -1,4 +1,4 @@
-// Bytes of an HTTP client, whole or in pieces. Requests are read without a crash. What a proxy asks
+// Bytes of an HTTP client, whole or in pieces. Requests are read without a crash. A proxy's request
 // becomes a check that consumes, or an error.
 #include <algorithm>
 #include <cstdlib>

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "http/auth_request.h"
 
 namespace sluice {
@@ -31,7 +31,7 @@ HttpRequest WithQuery(std::string query) {
           .peer = {}};
 }
 
-// The attribute of a request that must be understood. Empty if it is not UTF-8.
+// The attribute of a request. Aborts if the request is not accepted. Empty if it is not UTF-8.
 std::string Attribute(const HttpRequest& request, const std::string& name) {
   const auto asked = ParseAuthRequest(request);
   if (!asked) std::abort();

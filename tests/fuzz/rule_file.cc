@@ -13,7 +13,7 @@ namespace {
 
 void Run(std::string_view input) {
   const std::vector<RuleFile> files{{.name = "fuzz.yaml", .text = std::string(input)}};
-  const LoadedRules loaded = ParseRules(files);
+  const LoadedRules loaded = ParseRules({.files = files});
   if (!loaded.ok()) {
     for (const Diagnostic& error : loaded.errors) {
       if (error.ToString().empty()) std::abort();

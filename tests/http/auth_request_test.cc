@@ -116,7 +116,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
   for (const auto& row : rows) EXPECT_EQ(Ask(row.query, row.headers), row.expected) << row.query;
 }
 
-TEST(AuthRequest, TooManyOthersWait_NoDelayIsAccepted) {
+TEST(AuthRequest, TooManyOthersWait_CheckAllowsNoDelay) {
   HttpRequest request = Request("domain=a&max_wait=1s", {});
   request.may_wait = false;
   v1::CheckLimitRequest check;

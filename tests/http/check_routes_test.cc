@@ -148,7 +148,7 @@ TEST_F(CheckRoutesTest, PagesOfOtherSites_AreRefused) {
   }
 }
 
-TEST_F(CheckRoutesTest, Auth_Allowed_204WithTheLimits) {
+TEST_F(CheckRoutesTest, Auth_Allowed_Answers204WithTheLimits) {
   EXPECT_THAT(
       Auth("domain=d"),
       AllOf(StartsWith("HTTP/1.1 204 No Content\r\n"),
@@ -157,7 +157,7 @@ TEST_F(CheckRoutesTest, Auth_Allowed_204WithTheLimits) {
             Not(HasSubstr("Retry-After")), EndsWith("\r\n\r\n")));
 }
 
-TEST_F(CheckRoutesTest, Auth_Denied_429OrTheRequestedStatus) {
+TEST_F(CheckRoutesTest, Auth_Denied_Answers429OrTheRequestedStatus) {
   EXPECT_THAT(Auth("domain=d&say=no"), AllOf(StartsWith("HTTP/1.1 429 Too Many Requests\r\n"),
                                              HasSubstr("Retry-After: 1\r\n")));
   EXPECT_THAT(Auth("domain=d&say=no&deny_status=403"),

@@ -125,7 +125,7 @@ TEST_F(HttpConnection_Test, PipelinedRequestsOfAClientThatDoesNotRead_AreHeldBac
   ASSERT_TRUE(Eventually([&] { return handled >= 100; }));
   for (int i = 0; i < 20; ++i) threads_.RunOnEach([](net::EpollLoop&) {});
   EXPECT_LT(handled, 2'000)
-      << "64 KB in the connection, 64 KB in the transport, and what the kernel buffers";
+      << "64 KB in the connection, 64 KB in the transport, and the buffers of the kernel";
   EXPECT_EQ(Count(client.ReadUntil("not found\n"), "HTTP/1.1 200 OK"), kRequests);
   EXPECT_EQ(handled, kRequests);
 }
@@ -143,7 +143,7 @@ TEST_F(HttpConnection_Test, SlowHandler_IsAnsweredFromAnyThread) {
   EXPECT_THAT(client.ReadUntil("7\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpConnection_Test, HandlerThatDropsItsResponder_503) {
+TEST_F(HttpConnection_Test, HandlerThatDropsItsResponder_Answers503) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(Get("/slow"));
@@ -185,7 +185,7 @@ TEST_F(HttpConnection_Test, HalfCloseByTheClient_StillGetsTheAnswers) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-TEST_F(HttpConnection_Test, HalfCloseWithinARequest_IsClosed) {
+TEST_F(HttpConnection_Test, HalfCloseWithinARequest_ConnectionIsClosed) {
   Start(Routes());
   HttpClient client(address_);
   client.Send("GET / HT");
@@ -224,7 +224,7 @@ TEST_F(HttpConnection_Test, Expect100_IsAnsweredBeforeTheBody) {
   EXPECT_THAT(client.ReadUntil("body\n"), StartsWith("HTTP/1.1 200 OK"));
 }
 
-TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_408) {
+TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_IsAnswered408) {
   Start(Routes(), {.request_time = 30ms});
   for (const std::string part :
        {"G", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo"}) {

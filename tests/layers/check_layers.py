@@ -140,8 +140,8 @@ def parent_of(path):
 
 
 def cycles(src, node_of):
-    """The groups of files that include each other in cycles, as sorted lists. `node_of` says what a
-    file belongs to: its unit or its folder."""
+    """The groups of files that include each other in cycles, as sorted lists. `node_of` returns the
+    unit or the folder of a file."""
     paths = [path for path in sorted(src.rglob("*")) if path.suffix in (".h", ".cc")]
     names = {path.relative_to(src).as_posix() for path in paths}
     graph = {}

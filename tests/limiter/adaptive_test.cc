@@ -147,9 +147,9 @@ TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
   EXPECT_EQ(metrics_.Render().find("sluice_adaptive_holds_total"), std::string::npos);
 }
 
-// The rules change while slots are held. Whatever the new rules are, the slots come back.
+// The rules change while slots are held. With any new rules, the slots become free again.
 
-TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreAreAdmitted_AndItFallsFromThere) {
+TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreSlotsAreTaken_LimitFallsFromItsNewValue) {
   Rise();
   const std::string id = Take(15);
   Use(Between(4, 10));
@@ -163,7 +163,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreAreAdmitted_AndItFallsFromThere) 
   EXPECT_LT(LimitNow(), 10) << "it falls at once, not first from 20 to 10";
 }
 
-TEST_F(AdaptiveLeaseTest, LimitIsLowered_ALateFastReleaseDoesNotPassIt) {
+TEST_F(AdaptiveLeaseTest, LimitIsLowered_LateFastReleaseDoesNotRaiseItAgain) {
   Rise();
   const std::string id = Take(LimitNow());
   Use(Between(4, 10));
@@ -176,7 +176,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_ALateFastReleaseDoesNotPassIt) {
   EXPECT_EQ(LimitNow(), 10) << "it has to rise again";
 }
 
-TEST_F(AdaptiveLeaseTest, MinIsRaised_TheLimitIsThere_AndRisesFromThere) {
+TEST_F(AdaptiveLeaseTest, MinIsRaised_LimitIsTheNewMinAndRisesFromIt) {
   Rise();
   const std::string id = Take(20);
   Use(Between(30, 50));
@@ -223,7 +223,7 @@ TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_SlotsComeBack_TheLimitIsFixed) {
   EXPECT_LT(LimitNow(), 20) << "a lease is judged by the rule that granted it";
 }
 
-TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_AndTeachNothing) {
+TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_DoNotMoveTheLimit) {
   Use({.limit = 50, .ttl = seconds(30)});
   const std::string id = Take(30);
   Use(kFifty);
@@ -236,7 +236,7 @@ TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_AndTeachNothing) {
   Rise();
 }
 
-TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseIsJudgedByTheOneThatGrantedIt) {
+TEST_F(AdaptiveLeaseTest, LatencyIsChanged_LeaseIsJudgedByTheRuleThatGrantedIt) {
   Concurrency patient = kFifty;
   patient.adapt.latency = seconds(10);
   Rise();
@@ -250,7 +250,7 @@ TEST_F(AdaptiveLeaseTest, LatencyIsChanged_ALeaseIsJudgedByTheOneThatGrantedIt) 
   EXPECT_GE(LimitNow(), lower) << "with the new latency, this hold is not too slow";
 }
 
-TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachAdmitsUpToItsOwnLimit_OfTheSlotsOfBoth) {
+TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachCountsTheSlotsOfBothAgainstItsOwnLimit) {
   MetricsRegistry metrics;
   FragileStore local(clock_);
   Fallback fallback(clock_);

@@ -50,7 +50,7 @@ class ModelTest : public AmountsTest {
   }
 };
 
-TEST_F(ModelTest, EveryLimitTakesItsUnits_OrNone) {
+TEST_F(ModelTest, EveryLimitTakesItsUnits_OrNoLimitTakesAny) {
   EXPECT_EQ(Text(Consume({{"input", 20}, {"output", 10}})), "allowed 2/1 70/30 790/210");
   EXPECT_EQ(Text(Consume({{"output", 70}})), "denied 2/1 70/70 790/1050") << "too expensive";
   EXPECT_EQ(Text(Consume({{"input", 71}})), "denied 2/1 70/71 790/213") << "too many tokens";
@@ -108,7 +108,7 @@ TEST_F(ModelTest, UnitsThatWereTaken_AreCounted) {
   EXPECT_EQ(units(2), 210);
   Ask(Request(Mode::kCharge, 0, {{"input", 200}}));
   Ask(Request(Mode::kRefund, 0, {{"input", 1}}));
-  EXPECT_EQ(units(1), 230) << "denied charges are taken";
+  EXPECT_EQ(units(1), 230) << "units of denied charges are taken";
 }
 
 TEST_F(AmountsTest, UnitsOfShadowRules_AreCountedIfTheyAdmit) {
@@ -121,7 +121,7 @@ TEST_F(AmountsTest, UnitsOfShadowRules_AreCountedIfTheyAdmit) {
   EXPECT_EQ(Value(series), 4);
 }
 
-TEST_F(AmountsTest, OverrideWithOtherPrices_UsesTheSameCounters) {
+TEST_F(AmountsTest, OverrideWithOtherWeights_UsesTheSameCounters) {
   Rule rule = RuleOf("r", {Counting(PerMinute(100), {{"in", 3}})});
   rule.overrides = {{.match = {{"model", {Pattern::Kind::kExact, "large", {}}}}, .limits = {}}};
   rule.overrides[0].limits.limits = {Counting(PerMinute(100), {{"in", 15}})};

@@ -72,7 +72,7 @@ TEST_F(LimiterTest, PerHasChanged_CountersAreNotShared) {
   EXPECT_EQ(Check({{"user", "1"}, {"org", "42"}}).limits.at(0).verdict.remaining, 4);
 }
 
-TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryCounts_NeverWins) {
+TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryAfterCounts_NoneIfOneNeverAdmits) {
   SetRules({RuleOf("a", {PerMinute(1), FixedWindow{.limit = 1, .window = seconds(600)}}),
             RuleOf("b", {PerMinute(5)})});
   Check();
@@ -99,7 +99,7 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   SetRules({unlimited, strict, blocked});
 
   const CheckAnswer mallory = Check({{"user", "mallory"}, {"office", "1"}});
-  EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked wins over unlimited";
+  EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked has priority over unlimited";
   EXPECT_EQ(mallory.source, Source::kRule);
   EXPECT_FALSE(mallory.retry_after);
   ASSERT_EQ(mallory.limits.size(), 1u);
@@ -203,8 +203,8 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
     call_.request.Clear();
     call_.request.domain = "shop";
     SteadyTime callers;
-    do {  // until this thread was not interrupted for so long that the check never reached the
-          // store
+    // Repeats the check if an interruption of this thread kept it from the store.
+    do {
       callers = call_.request.deadline = SteadyNow() + remaining;
       call_.Start();
     } while (SteadyNow() >= callers);
@@ -261,7 +261,7 @@ TEST_F(LimiterTest, RulesAreReplaced_NextCallUsesThem_CountersContinue) {
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
 }
 
-TEST_F(LimiterTest, RequestHasLimitsAndRules_TheyDecide) {
+TEST_F(LimiterTest, RequestHasItsOwnLimitsAndRules_TheyDecide) {
   Rule rule = RuleOf("r", {FixedWindow{.limit = 5, .window = std::chrono::hours(1)}});
   rule.counter = "shared";
   SetRules({rule});

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfWhatIsCounted) {
+TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfTheCountedAmounts) {
   constexpr auto kConsume = Mode::kConsume;
   const struct {
     std::int64_t cost;

@@ -109,8 +109,8 @@ TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-// Clearings record the time at which their outcome is known: a check submitted after that is
-// decided later.
+// A clearing has the time at which its outcome was known. A check that is submitted after this time
+// is decided after the clearing.
 TEST(DenyCache, UnitsWereGivenBack_DenialsOfEarlierChecksAreVoid) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -161,7 +161,7 @@ TEST(DenyCache, CostAboveTheLimit_HasNoRetryAfter) {
   EXPECT_EQ(cache.Find("k", kLimit, {{}, 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
-// Without this, all checks at the end of that second would ask the store.
+// Without this, all checks would ask the store when the second of a denial ends.
 TEST(DenyCache, OldDenial_IsRefreshedByOneCheck_OthersAreDenied) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -282,7 +282,7 @@ TEST_F(DenyCacheTest, FullSharedCounter_DeniesEverybodyWithoutTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 0);
 }
 
-TEST_F(DenyCacheTest, SettlementThatGivesBack_OutdatesTheDenial) {
+TEST_F(DenyCacheTest, SettlementThatGivesUnitsBack_VoidsTheDenial) {
   Call call(cached_);
   call.request.domain = "shop";
   call.request.attributes = {{"user", "a"}};
@@ -303,7 +303,8 @@ TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// If a consume is denied, the limit need not be exceeded: such a charge still counts.
+// A denied consume shows only that the limit is full. As long as the limit is not exceeded, such a
+// charge still counts.
 TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);

@@ -195,7 +195,7 @@ TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_TheRestIsCountedAsLost)
       EXPECT_EQ(answer->limits[0].verdict.remaining, mode == Mode::kCharge ? 7 : 10);
     }
     EXPECT_EQ(TryAsk(RequestOf(Mode::kCharge, 0)).has_value(), row.decision.has_value());
-    EXPECT_EQ(Value("sluice_lost_writes_total"), lost) << "nothing to lose";
+    EXPECT_EQ(Value("sluice_lost_writes_total"), lost) << "there are no units to lose";
   }
 }
 
@@ -300,7 +300,7 @@ TEST_F(FallbackTest, CheckIsUndone_OutageStartsFromTheStateAfterTheUndo) {
   EXPECT_EQ(answer.source, Source::kFallback);
 }
 
-TEST_F(FallbackTest, NotAdmitted_LateGrantsOfTheStoreAreUndone) {
+TEST_F(FallbackTest, CheckIsNotAdmitted_LateGrantsOfTheStoreAreUndone) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -320,7 +320,7 @@ TEST_F(FallbackTest, NotAdmitted_LateGrantsOfTheStoreAreUndone) {
   EXPECT_TRUE(store_.late->undo) << "this server's own counter denied it";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
-  EXPECT_FALSE(store_.late->undo) << "a charge counts, whatever the decision is";
+  EXPECT_FALSE(store_.late->undo) << "a charge counts regardless of the decision";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {
@@ -347,14 +347,14 @@ TEST_F(FallbackTest, Peek_FollowsThePolicy_ChargesNothing) {
   EXPECT_EQ(Value("sluice_lost_writes_total"), 0);
 }
 
-TEST_F(FallbackTest, StoreBack_DecidesAgain) {
+TEST_F(FallbackTest, StoreIsBack_DecidesAgain) {
   SetRules({WithPolicy("r", OnStoreFailure::kLocal)});
   EXPECT_EQ(Check().source, Source::kFallback);
   store_.failing.reset();
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// What this server learns of one counter.
+// Tests the state of one counter that this server learns.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
@@ -404,7 +404,7 @@ TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithoutItsOw
   EXPECT_EQ(count("l"), 9);
 }
 
-TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
+TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_RefundVoidsDenials) {
   fallback_.OnLateAnswer(Answer(seen_));
   EXPECT_TRUE(fallback_.states.Find("k"));
   EXPECT_FALSE(IsCleared());
@@ -413,7 +413,7 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
 }
 
 // A server sends such a settlement for a lease that it granted during an outage.
-TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_Clears) {
+TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_VoidsDenials) {
   fallback_.NoteDecided(Answer(seen_, Mode::kSettle), SteadyNow());
   EXPECT_TRUE(IsCleared());
 }

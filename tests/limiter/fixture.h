@@ -25,8 +25,7 @@ inline FixedWindow PerMinute(std::int64_t limit) {
 // A MemoryStore that fails on demand and records the deadlines of checks.
 class FragileStore final : public Store {
  public:
-  struct Late final : LateReply {
-    void Undo() override { undo = true; }
+  struct Late {
     bool undo = false;
   };
 
@@ -39,7 +38,8 @@ class FragileStore final : public Store {
     if (!failing) return holds ? Decide(check) : counters_.Submit(check);
     if (!failing_key.empty()) return Decide(check);
     late = sent ? std::make_shared<Late>() : nullptr;
-    check.late = late;
+    check.undo_late = nullptr;
+    if (late) check.undo_late = [its = late] { its->undo = true; };
     if (decides_unheard) DecideUnheard(check);
     check.Fail(*failing);
     check.OnDecided();
@@ -52,7 +52,7 @@ class FragileStore final : public Store {
   }
 
   void Undo(const StoreCheck& check) override {
-    if (check.late) check.late->Undo();
+    if (check.undo_late) check.undo_late();
     const bool charged = std::any_of(check.counters.begin(), check.counters.end(),
                                      [](const CounterCheck& it) { return it.charged; });
     if (!charged) return;

@@ -182,7 +182,7 @@ TEST_F(GrantTableTest, CounterIsReset_OldUnitsAreNotUsed) {
 
 // If the grant were used, it would be taken for the answer to a later question, and be used beyond
 // its end.
-TEST_F(GrantTableTest, CounterThatWasReset_AGrantOnItsWayIsNotUsed) {
+TEST_F(GrantTableTest, CounterIsResetWhileAGrantIsOnItsWay_GrantIsNotUsed) {
   for (int i = 0; i < 3; ++i) Consume();
   store_.holds = true;
   Call first(shop_);

@@ -51,8 +51,8 @@ TEST(LeaseName, ToTextAndBack_IsEqual) {
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
 }
 
-// The names in Redis must not change between versions. They are the sha256sum of the bits and of
-// the ttl, in 8 bytes, the lowest first.
+// The names in Redis must not change between versions. Each is the sha256sum of the bits and the
+// ttl. The ttl has 8 bytes, the lowest first.
 TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
                         0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};
@@ -100,7 +100,7 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
     const auto parsed = LeaseName::Parse(text);
     ASSERT_TRUE(parsed) << text;
     EXPECT_EQ(*parsed, name);
-    EXPECT_EQ(parsed->lease(), NameOfUnits().lease()) << "wherever the lease was granted";
+    EXPECT_EQ(parsed->lease(), NameOfUnits().lease()) << "regardless of where it was granted";
     EXPECT_EQ(LeaseName::RuleOf(parsed->counters[0]), "r");
     EXPECT_EQ(LeaseName::RuleOf(parsed->counters[3]), "r");
     EXPECT_EQ(LeaseName::UnitsOf(parsed->counters[1], parsed->amounts), 1);
@@ -109,7 +109,7 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
 }
 
 // The counters of one hash tag share one record in the store.
-TEST(LeaseName, OfUnits_SomeStayAsTaken_AllOrNoneOfAHashTag) {
+TEST(LeaseName, OfUnits_CountersThatStayAsTaken_AreAllOrNoneOfAHashTag) {
   LeaseName name = NameOfUnits();
   for (std::size_t i = 0; i < 3; ++i) name.counters[i].stays = true;
   const std::string text = name.ToText().value();

@@ -58,7 +58,7 @@ class LeaseTest : public LimiterTest {
   }
 };
 
-TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
+TEST_F(LeaseTest, SeveralConcurrencyLimits_ShareOneLeaseForTheShortestTime) {
   SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {PerMinute(100), Slots(7)}),
             RuleOf("c", {Slots(9, seconds(45))})});
   const CheckAnswer answer = Check({}, 3);
@@ -147,12 +147,12 @@ TEST_F(LeaseTest, ConcurrencyDenies_TheOtherLimitsAreNotCharged) {
   EXPECT_EQ(Remaining(0), 9);
 }
 
-TEST_F(LeaseTest, NoConcurrencyLimit_NoLease) {
+TEST_F(LeaseTest, NoConcurrencyLimit_NoLeaseIsTaken) {
   SetRules({RuleOf("rate", {PerMinute(10)})});
   EXPECT_FALSE(Check().lease);
 }
 
-TEST_F(LeaseTest, ShadowRuleAdmits_IsReleasedWithTheRest) {
+TEST_F(LeaseTest, ShadowRuleAdmits_ItsSlotIsReleasedWithTheRest) {
   SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(1)}))});
   const std::string both = Take();
   EXPECT_EQ(Remaining(1), 0);
@@ -202,14 +202,14 @@ std::vector<Rule> LongNamedRules(int count) {
   return rules;
 }
 
-TEST_F(LeaseTest, MoreKeysThanFitIntoAnId_IsRefused_NothingTaken) {
+TEST_F(LeaseTest, MoreKeysThanFitIntoAnId_CheckIsRefused_NothingIsTaken) {
   SetRules(LongNamedRules(8));
   const auto answer = TryCheck();
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(answer.error().message, HasSubstr("attributes"));
   EXPECT_EQ(store_.submitted, 0);
-  EXPECT_EQ(Remaining(), 5) << "to peek needs no lease";
+  EXPECT_EQ(Remaining(), 5) << "a peek needs no lease";
 }
 
 TEST_F(LeaseTest, ShadowKeysThatDoNotFit_AreLeftToExpire) {
@@ -269,7 +269,7 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenRenewedAndReleasedHere) {
   EXPECT_NE(Take(), "");
 }
 
-TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsRenewedHereOnceItIsBack) {
+TEST_F(LeaseTest, LeaseGrantedElsewhereWithoutTheStore_IsRenewedHereWhenTheStoreIsBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   AnotherServer here(*this);
   store_.failing = StoreFailure::kUnreachable;
@@ -289,7 +289,7 @@ TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsRenewedHereOnceItIsBac
 }
 
 // The other server may not have reported its grants yet.
-TEST_F(LeaseTest, GrantedByAnotherServer_StoreHasJustComeBack_IsNotReportedAsLost) {
+TEST_F(LeaseTest, LeaseGrantedElsewhere_StoreHasJustComeBack_IsNotReportedAsLost) {
   SetRules({RuleOf("r", {Slots(5)})});
   AnotherServer here(*this);
   store_.failing = StoreFailure::kUnreachable;
@@ -439,7 +439,8 @@ TEST_F(LeaseTest, Renew_StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   const std::string id = Take();
   Holder holder(limiter_);
   SteadyTime callers;
-  do {  // until this thread was not interrupted for so long
+  // If this thread was interrupted for too long, repeats the call.
+  do {
     callers = SteadyNow() + std::chrono::milliseconds(5);
     holder.Start(LeaseCall::Action::kRenew, id, callers);
   } while (SteadyNow() >= callers);

@@ -205,7 +205,7 @@ TEST_F(OutageTest, StallLongAgo_StoreDecidesEverything) {
   }
 }
 
-TEST_F(OutageTest, StallWithAdmissions_StoreDecidesOnceItIsCharged) {
+TEST_F(OutageTest, StallWithAdmissions_StoreDecidesAfterItIsCharged) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
     Start(limit, 1);
@@ -269,7 +269,7 @@ TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   EXPECT_EQ(server(0).UnitsOfFate("charged"), 40u);
 }
 
-// Since the store was charged, nobody has asked it. Its answer to the charge shows what others
+// After the charge, no check has reached the store. Its answer to the charge shows what others
 // took.
 TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
@@ -294,8 +294,9 @@ TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
-// In the grace period, the store does not include what other servers have admitted, but includes
-// what this server has charged. So a state from that time would admit a part of the units again.
+// In the grace period, the store's state does not include the units that other servers have
+// admitted, but includes those that this server has charged. So a state from that time would admit
+// a part of the units again.
 TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain) {
   struct Answered final : StoreCheck {
     void OnDecided() override {}
@@ -347,7 +348,7 @@ TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
 }
 
 // Each server has seen only a part of what the others took within the last round.
-TEST_F(OutageTest, ServersAreOneRoundBehind_AdmitAtMostThatRoundBeyond) {
+TEST_F(OutageTest, ServersAreOneRoundBehind_ExceedTheRestByAtMostThatRound) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);
@@ -357,7 +358,7 @@ TEST_F(OutageTest, ServersAreOneRoundBehind_AdmitAtMostThatRoundBeyond) {
   }
 }
 
-TEST_F(OutageTest, WorstStaleness_AdmitsNoMoreThanAThirdBeyond) {
+TEST_F(OutageTest, ServerHasSeenNoneOfTheUnitsTaken_AdmitsItsThirdOfTheLimit) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr std::string_view kBucket = "sluice:{shop/r/}:token_bucket:1s:warmup";
 constexpr Time kLost(hours(1000));
 
-// The units count alike, however cold the bucket was when they were admitted.
+// All units count the same, regardless of how cold the bucket was when they were admitted.
 TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   struct Row {
     WarmingBucket limit;
@@ -78,7 +78,7 @@ class Counter {
   const Share share_;
 };
 
-// The open window of the store, whatever its count is.
+// The window is the one that is open in the store. Its count does not matter.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};
@@ -153,7 +153,7 @@ TEST(PendingCharges, TooManyCounters_AreDropped) {
   }
   EXPECT_EQ(kept, PendingCharges::kMaxCounters);
   EXPECT_EQ(counter.charges.size(), PendingCharges::kMaxCounters);
-  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "it is known";
+  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "the counter is known";
 }
 
 TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
@@ -185,8 +185,8 @@ TEST(PendingCharges, FirstSum_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// So if the store keeps refusing a charge, it does not delay the others.
-TEST(PendingCharges, AlwaysPutBack_AreTakenInTurn) {
+// If the store keeps refusing a charge, this charge must not delay the others.
+TEST(PendingCharges, ChargesAlwaysPutBack_AreTakenInTurn) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
   std::set<std::string> taken;

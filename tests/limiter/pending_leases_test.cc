@@ -24,7 +24,7 @@ LeaseId IdOf(std::uint64_t number) {
 
 // During an outage, no changes are taken. Meanwhile, callers quickly take and release leases that
 // would last long.
-TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
+TEST(PendingLeases, LeasesReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   PendingLeases leases;
   leases.Granted({.id = IdOf(0), .held = kSlots, .expires = kNow + hours(1)});
@@ -58,7 +58,7 @@ TEST(PendingLeases, Take_ReturnsEachOnce_OldestChangeFirst) {
   EXPECT_TRUE(leases.Take(10, kNow + seconds(20)).empty()) << "expired";
 }
 
-TEST(PendingLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
+TEST(PendingLeases, ReleaseOfAReportedLease_IsReportedUntilTheLeaseExpires) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
   leases.Take(10, kNow);
@@ -73,7 +73,7 @@ TEST(PendingLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
   EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty());
 }
 
-TEST(PendingLeases, ReleasedOne_IsNotRenewed) {
+TEST(PendingLeases, ReleasedLease_IsNotRenewed) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
   leases.Take(10, kNow);
@@ -85,7 +85,7 @@ TEST(PendingLeases, ReleasedOne_IsNotRenewed) {
   EXPECT_EQ(taken[0].expires, kNow + seconds(9));
 }
 
-TEST(PendingLeases, CounterIsResetWhileOneIsReported_ItIsNotReportedAgain) {
+TEST(PendingLeases, CounterIsResetWhileALeaseIsReported_LeaseIsNotReportedAgain) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
   leases.Granted(

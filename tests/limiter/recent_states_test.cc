@@ -19,7 +19,7 @@ std::int64_t CountOf(const std::optional<SeenState>& seen) {
   return std::get<UsageSnapshot>(seen->snapshot).counted;
 }
 
-TEST(RecentStates, Learned_IsFound_TheLatestOfEach) {
+TEST(RecentStates, LearnedStates_LatestOfEachCounterIsFound) {
   RecentStates states;
   EXPECT_FALSE(states.Find("a"));
   states.Learn("a", SeenAt(kNow, 7));

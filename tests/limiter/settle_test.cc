@@ -60,7 +60,7 @@ class SettleTest : public LimiterTest {
   }
 };
 
-TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_OtherAmountsStay) {
+TEST_F(SettleTest, UnusedUnitsAreGivenBack_ExcessIsCharged_OtherAmountsStay) {
   SetTokenRule();
   const CheckAnswer taken = Ask(Leased(100));
   ASSERT_TRUE(taken.lease);
@@ -136,7 +136,7 @@ TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
   EXPECT_EQ(Left(1), 960);
 }
 
-TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
+TEST_F(SettleTest, LeaseIsNeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   FixedWindow day{.limit = 1000, .window = std::chrono::hours(24)};
   SetRules({RuleOf("r", {Of({{"tokens"}}, day)})});
   const std::string id = Take(Leased(100));
@@ -149,7 +149,7 @@ TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   EXPECT_EQ(Left(), 900);
 }
 
-// Rules may change between take and settlement by a reload, an override or another price.
+// Rules may change between take and settlement by a reload, an override or another weight.
 TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
@@ -201,7 +201,7 @@ TEST_F(SettleTest, HostileSettlements_ChangeNothing) {
   EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kSettled);
 }
 
-TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_OfShadowRulesLeftOut) {
+TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_ThoseOfShadowRulesAreLeftOut) {
   Counts counts;
   for (char c = 'a'; c < 'a' + 16; ++c) counts.push_back({.name = std::string(255, c)});
   const Rule longest = RuleOf("longest", {Of(counts, PerMinute(1'000))});
@@ -256,9 +256,9 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   ASSERT_FALSE(late);
   EXPECT_THAT(late.error().message, HasSubstr("will be settled when the store answers"));
   store_.failing.reset();
-  EXPECT_EQ(Left(1), 940) << "once";
+  EXPECT_EQ(Left(1), 940) << "given back only once";
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"queued\"}"), 1);
-  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "once";
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "counted only once";
 }
 
 // The settlement that was queued finds that the lease is already settled.
@@ -290,7 +290,7 @@ TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
   EXPECT_EQ(Left(1), 1000 - 60 - 220);
 }
 
-TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
+TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAnyServer) {
   SetTokenRule();
   FragileStore local(clock_);
   MetricsRegistry metrics;
@@ -335,7 +335,7 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
 }
 
 // The record is in the store before this server settles there. The record includes the units that
-// were charged on top.
+// were charged in addition.
 TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -354,7 +354,7 @@ TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
   ASSERT_EQ(Left(1), 800);
   EXPECT_EQ(settle(limiter_, id, 0, 110), LeaseOutcome::kQueued);
   fallback_.Reconcile();
-  EXPECT_EQ(Left(1), 780) << "the units used on top are charged";
+  EXPECT_EQ(Left(1), 780) << "the units used in addition are charged";
   fallback_.Reconcile();
   EXPECT_EQ(settle(another, id, 1, 100), LeaseOutcome::kSettled);
   TellStore();

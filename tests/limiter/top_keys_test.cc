@@ -1,5 +1,5 @@
-// The keys most denied and most used: which checks count. Also that the sketches are right about
-// the highest counts, and that they are bounded.
+// The keys most denied and most used: which checks count. Also tests that the highest counts of the
+// sketches are right, and that the sketches are bounded.
 #include "limiter/top_keys.h"
 
 #include <algorithm>

@@ -167,7 +167,7 @@ TEST(BadServer, Absent_ReportsTheSystemsError) {
   EXPECT_EQ(tcp.error().message, "Connection refused");
 }
 
-TEST(BadServer, Silent_GivenUpAfterTheTimeout) {
+TEST(BadServer, Silent_IsGivenUpAfterTheTimeout) {
   EXPECT_EQ(StartError({}, milliseconds(50)), "the server does not answer in HTTP/2");
 }
 
@@ -186,7 +186,7 @@ TEST(BadServer, ClosesTheConnection_CallsFailAndTheRunEnds) {
   }
 }
 
-TEST(BadServer, GoawayBeforeTheCall_RefusedAndTheRunEnds) {
+TEST(BadServer, GoawayBeforeTheCall_CallIsRefusedAndTheRunEnds) {
   const LoadStats stats =
       StatsAgainst({.greeting = kSettings,
                     .answer = Http2Frame{.type = Http2Frame::kGoaway,

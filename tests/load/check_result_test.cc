@@ -108,7 +108,7 @@ void ExpectSame(const v1::CheckLimitResult& expected, const CheckResult& result)
   EXPECT_EQ(expected.error().request_id(), result.request_id);
 }
 
-TEST(ReadResponse, RandomBytes_EqualsTheGeneratedParser) {
+TEST(ReadResponse, RandomBytes_AreReadAsByTheGeneratedParser) {
   Random random(42);
   int read = 0;
   int refused = 0;
@@ -130,7 +130,7 @@ TEST(ReadResponse, RandomBytes_EqualsTheGeneratedParser) {
   EXPECT_GT(refused, 5'000);
 }
 
-TEST(ReadResponse, AnyOrderOfFields) {
+TEST(ReadResponse, FieldsInAnyOrder_AreRead) {
   Random random(43);
   for (int i = 0; i < 10'000; ++i) {
     v1::CheckLimitResponse expected;
@@ -142,7 +142,7 @@ TEST(ReadResponse, AnyOrderOfFields) {
   }
 }
 
-TEST(ReadResults, RandomBytes_EqualsTheGeneratedParser) {
+TEST(ReadResults, RandomBytes_AreReadAsByTheGeneratedParser) {
   Random random(44);
   std::vector<CheckResult> results;
   int read = 0;
@@ -167,7 +167,7 @@ TEST(ReadResults, RandomBytes_EqualsTheGeneratedParser) {
   EXPECT_GT(refused, 5'000);
 }
 
-TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
+TEST(ReadResults, CutAnywhere_IsRefusedAsByTheGeneratedParser) {
   Random random(45);
   std::vector<CheckResult> results;
   for (int i = 0; i < 300; ++i) {
@@ -200,7 +200,7 @@ void ExpectMerged(const v1::CheckLimitResult& first, const v1::CheckLimitResult&
   ExpectSame(expected, results[0]);
 }
 
-TEST(ReadResults, ResponseAndErrorInOne_TheLastCountsAndEqualsMerge) {
+TEST(ReadResults, ResponseAndErrorInOneResult_AreReadAsMerged_TheLastCounts) {
   v1::CheckLimitResult allowed;
   allowed.mutable_response()->set_decision(v1::DECISION_ALLOWED);
   allowed.mutable_response()->set_request_id("1000042");

@@ -55,7 +55,7 @@ TEST(CountedRun, SendsTheGivenNumberOfEqualMessages) {
   EXPECT_EQ(with_attributes, 0u);
 }
 
-TEST(CountedRun, Token_SentAsBearerToken) {
+TEST(CountedRun, Token_IsSentAsBearerToken) {
   test::FakeServer server([](const auto&, auto& response) {
     response.set_decision(v1::DECISION_ALLOWED);
     return grpc::Status::OK;
@@ -69,7 +69,7 @@ TEST(CountedRun, Token_SentAsBearerToken) {
   EXPECT_EQ(server.authorization(), "Bearer open-sesame");
 }
 
-TEST(CountedRun, Rate_NotExceeded) {
+TEST(CountedRun, Rate_IsNotExceeded) {
   FakeLimiter server(AllowAfter({}));
   Plan plan = PlanFor(server, 51, 100);
   plan.rate = 500;

@@ -145,7 +145,7 @@ TEST(Generator, MoreInFlightThanTheServerAllows_IsRefused) {
             "--in-flight 7 over --connections 2: the server allows 3 calls a connection");
 }
 
-TEST(Generator, Batch_ResultsAndErrorsByCheck) {
+TEST(Generator, Batch_EachCheckIsCountedByItsResultOrError) {
   FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
     for (int i = 0; i < request.checks_size(); ++i) {
       auto& result = *response.add_results();
@@ -203,7 +203,7 @@ grpc::Status AnswerBackwards(FakeLimiter::Stream& stream, std::size_t gather) {
   return grpc::Status::OK;
 }
 
-TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
+TEST(Generator, Stream_AnswersInAnyOrderAndGrouping_AreCounted) {
   FakeLimiter server({.stream = [](auto& stream) { return AnswerBackwards(stream, 10); }});
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
@@ -260,7 +260,7 @@ TEST(Generator, StreamAnswersAnUnknownRequest_Fails) {
   EXPECT_NE(stats.lost, "");
 }
 
-TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
+TEST(Generator, StreamEndedByTheServer_UnansweredChecksFail) {
   FakeLimiter server({.stream = [](FakeLimiter::Stream& stream) {
     v1::CheckLimitsRequest frame;
     stream.Read(&frame);
@@ -345,7 +345,7 @@ TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
   EXPECT_LT(stats.late, 50u);  // not the generator's fault
 }
 
-TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
+TEST(Generator, MessagesUnansweredAtTheEnd_FailWithDeadlineExceeded) {
   Gate gate;
   FakeLimiter server({.check =
                           [&](const auto&, auto&) {

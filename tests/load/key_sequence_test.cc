@@ -80,14 +80,14 @@ INSTANTIATE_TEST_SUITE_P(Laws, KeySequenceLaw,
                                   std::to_string(law.index);
                          });
 
-TEST(KeySequence, OneKey_Always) {
+TEST(KeySequence, OneKey_IsAlwaysDrawn) {
   for (const double exponent : {0.0, 0.99}) {
     KeySequence sequence(1, exponent, 1);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(sequence.Next(), 0u);
   }
 }
 
-TEST(KeySequence, MostKeys_AllInRange) {
+TEST(KeySequence, LargestNumberOfKeys_AllAreInRange) {
   for (const double exponent : {0.0, 0.01, 0.99, 10.0}) {
     KeySequence sequence(9'000'000, exponent, 1);
     for (int i = 0; i < 10'000; ++i) EXPECT_LT(sequence.Next(), 9'000'000u);

@@ -5,13 +5,13 @@
 namespace sluice::load {
 namespace {
 
-TEST(LatencyHistogram, Empty_Zero) {
+TEST(LatencyHistogram, Empty_IsZero) {
   const LatencyHistogram histogram;
   EXPECT_EQ(histogram.Quantile(0.99), Duration(0));
   EXPECT_EQ(histogram.max(), Duration(0));
 }
 
-TEST(LatencyHistogram, SmallValues_Exact) {
+TEST(LatencyHistogram, SmallValues_AreExact) {
   LatencyHistogram histogram;
   for (int us = 1; us <= 100; ++us) histogram.Add(Duration(us));
   EXPECT_EQ(histogram.Quantile(0.5), Duration(50));
@@ -20,7 +20,7 @@ TEST(LatencyHistogram, SmallValues_Exact) {
   EXPECT_EQ(histogram.Quantile(1), Duration(100));
 }
 
-TEST(LatencyHistogram, AnyValue_WithinItsBucket) {
+TEST(LatencyHistogram, AnyValue_IsReportedWithinItsBucket) {
   for (std::int64_t us = 1; us < std::int64_t{1} << 39; us = us * 5 / 4 + 1) {
     LatencyHistogram histogram;
     histogram.Add(Duration(us));
@@ -31,7 +31,7 @@ TEST(LatencyHistogram, AnyValue_WithinItsBucket) {
   }
 }
 
-TEST(LatencyHistogram, BeyondRange_CountedAtItsEnd) {
+TEST(LatencyHistogram, ValueBeyondTheRange_IsCountedAtItsEnd) {
   LatencyHistogram histogram;
   histogram.Add(Duration(-5));
   histogram.Add(Duration(std::int64_t{1} << 60));

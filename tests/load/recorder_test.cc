@@ -13,7 +13,7 @@ constexpr CheckResult kAllow{.decision = kAllowed, .source = 1};
 constexpr CheckResult kDeny{.decision = kDenied, .source = 2};
 constexpr CheckResult kError{.is_error = true, .code = GrpcStatus::kUnavailable, .message = "down"};
 
-TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
+TEST(Recorder, WarmUp_IsShownAsProgressButNotCounted) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message early = recorder.Begin(kMeasureFrom - milliseconds(1), 1);
@@ -47,7 +47,7 @@ TEST(Recorder, MessageOfSeveralChecks_LatencyEndsWithTheLast) {
   EXPECT_EQ(recorder.stats().sources, (std::array<std::uint64_t, 7>{0, 1, 1, 0, 0, 0, 0}));
 }
 
-TEST(Recorder, Waits_CountedAndRemembered) {
+TEST(Recorder, Waits_AreCountedAndRemembered) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 1);
@@ -83,7 +83,7 @@ TEST(Recorder, InvalidAnswer_IsNotADecision) {
   EXPECT_EQ(recorder.stats().sources[0], 1u);
 }
 
-TEST(LoadStats, Merge_SumsAndExtremes) {
+TEST(LoadStats, Merge_AddsSumsAndKeepsExtremes) {
   LoadStats sum;
   LoadStats other;
   sum.allowed = 1;

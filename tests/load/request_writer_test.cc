@@ -49,7 +49,7 @@ int KeyOf(v1::CheckLimitRequest request, const std::string& request_id = "") {
   return key;
 }
 
-TEST(RequestWriter, Unary_OneRequestWithAKey) {
+TEST(RequestWriter, Unary_WritesOneRequestWithAKey) {
   RequestWriter writer(PlanOf(Rpc::kUnary, 1), 1);
   std::set<int> keys;
   for (int i = 0; i < 1000; ++i) {
@@ -87,7 +87,7 @@ TEST(RequestWriter, Stream_AllChecksHaveTheMessagesId) {
   }
 }
 
-TEST(RequestWriter, LongAttributes_SizesOfSeveralBytes) {
+TEST(RequestWriter, LongAttributes_HaveSizesOfSeveralBytes) {
   Plan plan = PlanOf(Rpc::kBatch, 2);
   plan.key_name = std::string(255, 'k');
   auto request = Request();

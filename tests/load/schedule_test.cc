@@ -34,7 +34,7 @@ TEST(Schedule, ClosedLoop_StartsWheneverAskedUntilTheEnd) {
   EXPECT_EQ(schedule.next(), SteadyTime::max());
 }
 
-TEST(Schedule, OpenLoop_EachAtItsTime) {
+TEST(Schedule, OpenLoop_EachMessageStartsAtItsTime) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(10)});
   EXPECT_EQ(TakeAll(schedule, kBegin), (std::vector<std::int64_t>{0}));
   EXPECT_EQ(schedule.next(), kBegin + milliseconds(10));
@@ -42,7 +42,7 @@ TEST(Schedule, OpenLoop_EachAtItsTime) {
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(10)), (std::vector<std::int64_t>{10}));
 }
 
-TEST(Schedule, OpenLoopAfterAStall_SkipsAndDelaysNoMessage) {
+TEST(Schedule, OpenLoopAfterAStall_NoMessageIsSkippedOrDelayed) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   TakeAll(schedule, kBegin);
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(450)),
@@ -54,7 +54,7 @@ TEST(Schedule, OpenLoopAfterAStall_SkipsAndDelaysNoMessage) {
   EXPECT_TRUE(schedule.Over(kBegin + seconds(9)));
 }
 
-TEST(Schedule, OpenLoopOfManyThreads_TogetherEvenlySpaced) {
+TEST(Schedule, OpenLoopOfManyThreads_MessagesOfAllAreEvenlySpaced) {
   std::vector<std::int64_t> starts;
   for (std::uint64_t first = 0; first < 3; ++first) {
     Schedule schedule(kBegin, kBegin + milliseconds(60),
@@ -72,7 +72,7 @@ TEST(Schedule, OpenLoopOfManyMessages_DoesNotDrift) {
   EXPECT_LE(std::chrono::abs(start - (kBegin + seconds(50))), std::chrono::microseconds(1));
 }
 
-TEST(Schedule, EndedEarly_OnlyMessagesDueBeforeStart) {
+TEST(Schedule, EndedEarly_OnlyMessagesDueBeforeTheEndAreStarted) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   schedule.EndAt(kBegin + milliseconds(150));
   schedule.EndAt(kBegin + milliseconds(800));  // the first end counts

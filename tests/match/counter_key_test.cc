@@ -44,7 +44,7 @@ TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
 }
 
 // If a rule is changed to count by another attribute, it gets new counters.
-TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
+TEST(CounterKey, OtherAttributes_AreOtherSubjects_TheirOrderIsIrrelevant) {
   const std::vector<Attribute> facts = {{"user", "42"}, {"org", "42"}, {"a=b", "c"}, {"a", "b=c"}};
   const auto key = [&](std::vector<KeyPart> per) {
     return KeyOf(*Index(MakeDomain({MakeRule("r", {}, std::move(per))})), facts);
@@ -70,14 +70,14 @@ TEST(CounterKey, Tag_ContainsTheCountedNames) {
   EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");
   EXPECT_EQ(tag({{"in", 1}}, "a.b"), "fixed_window:1m.a.b=in");
   EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "not the tag of a and b";
-  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "no slots";
+  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "not of slots";
   EXPECT_EQ(tag({{"a b=", 1}, {"{,}", 1}}), "fixed_window:1m=a%20b=,%7B%2C%7D");
   const std::string longest(200, 'x');
   EXPECT_EQ(tag({{longest, 1}}), "fixed_window:1m=" + longest);
   EXPECT_EQ(tag({{longest + "x", 1}}), "fixed_window:1m=#" + Sha256Hex128(longest + "x"));
 }
 
-TEST(CounterKey, NoPer_IsOneForAll) {
+TEST(CounterKey, WithoutPer_OneCounterIsForAll) {
   Domain domain = MakeDomain({MakeRule("r", {})});
   domain.name = "a/{b} c";
   const auto index = *RuleIndex::Build({domain}, {});

@@ -221,7 +221,7 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
                                       OwnKey({}, {{"plan", Regex("gold")}}),
                                       OwnKey({}, {{"plan", Not(Exact("x"))}}),
                                       OwnKey({}, {{"plan", Exists()}})};
-  EXPECT_EQ(keys.size(), 6u) << "other matches, other counters";
+  EXPECT_EQ(keys.size(), 6u) << "other matches have other counters";
 }
 
 // This holds in any order, and with any other limits in the rule.

@@ -1,4 +1,4 @@
-// Listening: addresses, and what happens when descriptors run out.
+// Listening: addresses, and the behavior when no descriptors are left.
 #include "net/acceptor.h"
 
 #include <gmock/gmock.h>

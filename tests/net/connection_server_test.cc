@@ -98,7 +98,8 @@ TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreRepla
   for (std::size_t i = 0; i < honest.size(); ++i) EXPECT_TRUE(honest[i].IsSilent()) << i;
 }
 
-// The number of connections posted to the other loop is bounded, since each holds a file.
+// The number of connections posted to the other loop is bounded, since each holds a file
+// descriptor.
 TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst) {
   Start(4);
   std::vector<BlockingSocket> clients;

@@ -10,7 +10,7 @@ std::string NetworkOf(const std::string& host) {
   return net::Endpoint::FromNumeric({.host = host, .port = 1, .unix_path = {}})->Network();
 }
 
-TEST(EndpointTest, Network_IsThePartThatOneOwnerCannotVary) {
+TEST(EndpointTest, Network_IsThePartOfTheAddressThatItsOwnerCannotChange) {
   EXPECT_EQ(NetworkOf("192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(NetworkOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
   EXPECT_EQ(NetworkOf("2001:db8:1:2::9"), "2001:db8:1:2::/64");

@@ -167,7 +167,7 @@ TEST_P(SocketTransport_Test, FinishSending_BeforeStart_Ends) {
   EXPECT_EQ(peer_.ReadAll(), "");
 }
 
-TEST_P(SocketTransport_Test, BothSidesFinished_IsLost) {
+TEST_P(SocketTransport_Test, BothSidesFinished_ConnectionIsLost) {
   Start();
   io_.Run([&] { protocol_.transport->FinishSending(); });
   peer_.FinishSending();
@@ -176,7 +176,7 @@ TEST_P(SocketTransport_Test, BothSidesFinished_IsLost) {
               ElementsAre(Closure::kEndOfInput, Closure::kLost));
 }
 
-TEST_P(SocketTransport_Test, PeerGoneWhileNothingIsRead_IsLostWithoutReceive) {
+TEST_P(SocketTransport_Test, PeerGoneWhileNothingIsRead_ConnectionIsLostWithoutReceive) {
   Start();
   io_.Run([&] { protocol_.transport->SetReading(false); });
   peer_.Send("unread");
@@ -185,7 +185,7 @@ TEST_P(SocketTransport_Test, PeerGoneWhileNothingIsRead_IsLostWithoutReceive) {
   EXPECT_EQ(io_.Run([&] { return protocol_.received; }), "");
 }
 
-TEST_P(SocketTransport_Test, PeerGoneWhileBytesAreUnsent_IsLost) {
+TEST_P(SocketTransport_Test, PeerGoneWhileBytesAreUnsent_ConnectionIsLost) {
   Start();
   Send(Pattern(8'000'000));
   ASSERT_TRUE(Eventually([&] { return protocol_.transport->unsent() > 0; }));
@@ -212,7 +212,7 @@ TEST_P(SocketTransport_Test, CloseInTakeOutput_SendsNothing) {
   EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), 1);
 }
 
-TEST_P(SocketTransport_Test, CloseInOnClosed_IsFine) {
+TEST_P(SocketTransport_Test, CloseInOnClosed_IsAllowed) {
   protocol_.on_closed = [&] { protocol_.transport.reset(); };
   Start();
   peer_.FinishSending();
@@ -256,7 +256,7 @@ TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
   EXPECT_LE(most_takes, 5);  // the fifth waits to be sent
 }
 
-TEST(SocketTransport_OnTcp, Reset_IsLostWithItsCause) {
+TEST(SocketTransport_OnTcp, Reset_ConnectionIsLostWithItsCause) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp);
   OneIoThread io;
   TestProtocol protocol;

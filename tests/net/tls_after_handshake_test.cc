@@ -1,4 +1,4 @@
-// What a peer sends after the handshake besides data, and the extensions that bound records.
+// Messages of a peer after the handshake, other than data, and the extensions that bound records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/core_names.h>
@@ -169,7 +169,7 @@ struct Breach {
 };
 
 // If the server does not need a message, it must not buffer it until it is complete.
-TEST(TlsAfterHandshake, Breaches_CloseAtOnce) {
+TEST(TlsAfterHandshake, Breaches_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;
   const auto context = Load(ServerOptions());

@@ -234,7 +234,7 @@ TEST(TlsTransport, HalfCloseByThePeer_AnswersAreStillSent) {
               ElementsAre(Closure::kEndOfInput));
 }
 
-TEST(TlsTransport, EndWithoutCloseNotify_IsLost) {
+TEST(TlsTransport, EndWithoutCloseNotify_ConnectionIsLost) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context);
   ASSERT_EQ(connection.client.Handshake(), "");
@@ -242,7 +242,7 @@ TEST(TlsTransport, EndWithoutCloseNotify_IsLost) {
   EXPECT_EQ(connection.ServerError(), "closed by the peer without a TLS close_notify");
 }
 
-TEST(TlsTransport, DamagedRecord_IsLostWithTheCause) {
+TEST(TlsTransport, DamagedRecord_ClosesTheConnectionAndNamesTheCause) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context, {.version = TLS1_3_VERSION});
   ASSERT_EQ(connection.client.Handshake(), "");
@@ -252,7 +252,7 @@ TEST(TlsTransport, DamagedRecord_IsLostWithTheCause) {
   EXPECT_THAT(connection.client.error(), HasSubstr("alert bad record mac"));
 }
 
-TEST(TlsTransport, CloseInEachCallback_IsFine) {
+TEST(TlsTransport, CloseInEachCallback_IsAllowed) {
   const auto context = Load(ServerOptions());
   for (int where = 0; where < 3; ++where) {
     TlsConnection connection(*context);

@@ -75,7 +75,7 @@ served() {
   [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$site/boot/pay") =~ ^(200|429)$ ]]
 }
 kill -TERM "${servers[@]}"
-wait "${servers[@]}" || fail "a server does not end well"
+wait "${servers[@]}" || fail "a server has ended with an error"
 for _ in {1..6}; do ! served || fail "a request is served without a server"; done 2>/dev/null
 for number in 1 2 3; do start_server "$number"; done
 wait_for 5 served || fail "nginx does not use servers that are back"

@@ -138,7 +138,8 @@ stop
 
 echo SLUICE_REDIS=redis://:secret@redis >"$root/etc/sluice/environment"
 logged remove inside apt-get -q remove -y sluice
-[[ -e $root$rules && ! -e $root/usr/bin/sluiced ]] || fail "removed: rules stay, programs go"
+[[ -e $root$rules && ! -e $root/usr/bin/sluiced ]] ||
+  fail "a removal must keep the rules and remove the programs"
 logged purge inside apt-get -q purge -y sluice
 left=$(cd "$root" && find etc usr var/lib/dpkg/info var/lib/systemd \
   -path '*sluice*' -not -path '*/apt/*' 2>/dev/null)

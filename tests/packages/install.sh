@@ -69,5 +69,5 @@ installs /usr etc /etc/sluice/sluice.yaml
 installs /usr/local etc /usr/local/etc/sluice/sluice.yaml
 installs /usr/local /etc /etc/sluice/sluice.yaml
 installs /root/sluice etc /root/sluice/etc/sluice/sluice.yaml
-expect "home directories, for a prefix in one" read-only \
+expect "home directories, if the prefix is in one" read-only \
   "$(sed -n 's/^ProtectHome=//p' /root/sluice/lib/systemd/system/sluiced.service)"

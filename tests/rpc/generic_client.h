@@ -40,8 +40,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
                                          const std::shared_ptr<grpc::ChannelCredentials>&
                                              credentials = grpc::InsecureChannelCredentials());
 
-// Many concurrent unary calls. A separate thread polls them: without a thread that polls, gRPC does
-// not even connect.
+// Many concurrent unary calls. A separate thread polls them, because without such a thread gRPC
+// does not even connect.
 class UnaryCalls {
  public:
   explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);

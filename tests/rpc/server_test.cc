@@ -65,7 +65,7 @@ Outcome Ok(std::string response) {
   return {.code = StatusCode::OK, .message = "", .response = std::move(response)};
 }
 
-TEST_F(ServerTest, Unary_AnyBytes_ComeBack) {
+TEST_F(ServerTest, Unary_AnyBytes_AreReturned) {
   EXPECT_EQ(Unary("Echo", "hello"), Ok("hello"));
   EXPECT_EQ(Unary("Echo", ""), Ok(""));
   EXPECT_EQ(Unary("Later", std::string("\0\xff\n", 3)), Ok(std::string("\0\xff\n", 3)));
@@ -129,7 +129,7 @@ TEST_F(ServerTest, Message_OverTheLimit_IsResourceExhausted) {
   EXPECT_EQ(Unary("Echo", "still served"), Ok("still served"));
 }
 
-TEST_F(ServerTest, Message_OfAMegabyte_ComesBack) {
+TEST_F(ServerTest, Message_OfAMegabyte_IsReturned) {
   const std::string message(1024 * 1024, 'x');
   EXPECT_EQ(Unary("Echo", message), Ok(message));
   ClientStream stream(channel_, "/test.Stream/Echo");
@@ -217,7 +217,7 @@ TEST_F(ServerTest, Connection_TooOld_EndsAfterItsCalls) {
   held.Cancel(0);
 }
 
-TEST_F(ServerTest, Stream_Messages_ComeBackInOrder) {
+TEST_F(ServerTest, Stream_Messages_AreReturnedInOrder) {
   ClientStream stream(channel_, "/test.Stream/Echo");
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(stream.Write(std::to_string(i)));
@@ -280,7 +280,7 @@ TEST_F(ServerTest, Stream_ReadingPausedAndResumed_LosesNothing) {
   EXPECT_EQ(stream.Finish(), Ok(""));
 }
 
-TEST_F(ServerTest, Stream_ReadingPausedAfterOne_AtMostOneMore) {
+TEST_F(ServerTest, Stream_ReadingPausedAfterOne_AtMostOneMoreArrives) {
   ClientStream stream(channel_, "/test.Stream/Once");
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream.Write("x"));
   EXPECT_EQ(stream.Read(), "x");

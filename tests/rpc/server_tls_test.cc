@@ -83,7 +83,7 @@ TEST_F(ServerTlsTest, ClientCa_Set_OnlyValidCertificatesAreServed) {
   EXPECT_EQ(Ask(authority_.path()).code, grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServerTlsTest, Certificate_Changes_NextConnectionGetsIt) {
+TEST_F(ServerTlsTest, Certificate_Changes_NextConnectionGetsTheNewOne) {
   Start("");
   EXPECT_EQ(Ask(authority_.path()).code, grpc::StatusCode::OK);
   const auto next = other_.Issue({.name = "next", .alternative_names = "IP:127.0.0.1"});

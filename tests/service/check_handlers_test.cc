@@ -1,5 +1,6 @@
-// Handlers of single checks and of batches: what they start in one iteration of the loop, what they
-// send at its end, what they allocate, and what they release when callers have gone.
+// Handlers of single checks and of batches: the checks that they start in one iteration of the
+// loop, the answers that they send at its end, their allocations, and the leases that they release
+// when callers have gone.
 #include "tests/service/handlers_fixture.h"
 
 #include <gmock/gmock.h>

@@ -135,13 +135,13 @@ TEST_F(HealthTest, MalformedBytes_AreRefused_LaterCallsAreServed) {
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, watch.status.error_code());
   testing::internal::CaptureStderr();
   const auto not_utf8 = test::CallRaw(channel_, service + "Check", "\x0a\x01\xff");
-  EXPECT_EQ("", testing::internal::GetCapturedStderr()) << "may block";
+  EXPECT_EQ("", testing::internal::GetCapturedStderr()) << "a write to standard error may block";
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, not_utf8.status.error_code());
   EXPECT_EQ(test::kServing, test::Health(channel_));
   EXPECT_EQ(HealthCheckResponse::SERVING, Watch(channel_, "").Next());
 }
 
-TEST_F(HealthTest, ChannelThatWatches_DisconnectsFromAStoppingServer) {
+TEST_F(HealthTest, ChannelThatWatches_DisconnectsFromAServerThatStops) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(R"({"healthCheckConfig": {"serviceName": "sluice.v1.RateLimiter"},
                                      "loadBalancingConfig": [{"round_robin": {}}]})");

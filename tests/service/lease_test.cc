@@ -86,7 +86,7 @@ TEST_F(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
   const std::string second = Take();
   EXPECT_NE("", second);
   EXPECT_EQ(kOk, Release(first).status.error_code());
-  EXPECT_FALSE(IsFree()) << "the second lease is not the first's to release";
+  EXPECT_FALSE(IsFree()) << "the id of the first lease does not release the second";
 }
 
 TEST_F(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {

@@ -1,5 +1,5 @@
 // A server in this process, on a unix socket, with an embedded store and a clock that the test
-// controls. And calls to that server.
+// controls. Also calls to that server.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>

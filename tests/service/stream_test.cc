@@ -57,7 +57,7 @@ class Caller {
   void WritesDone() { stream_->WritesDone(); }
   void Cancel() { context_.TryCancel(); }
 
-  // Reads until `count` results have come. Returns false if the stream ends before.
+  // Reads until `count` results have come. Returns false if the stream ends earlier.
   bool Read(std::size_t count) {
     while (results_ < count) {
       v1::CheckLimitsResponse frame;

@@ -1,6 +1,6 @@
 """The tools of an attack: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
-An attack is a module with attack(attacker), which returns what the server did wrong, as a list of
+An attack is a module with attack(attacker), which returns the server's mistakes as a list of
 sentences. It runs in a process of the lowest priority, until attacker.over() if it is a load.
 """
 

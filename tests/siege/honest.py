@@ -19,8 +19,8 @@ PROBES = 0.25  # seconds between them
 
 
 class Callers:
-    """Honest callers: `sluice bench` over gRPC, and some callers over HTTP. Half of the HTTP requests have a
-    connection of their own.
+    """Honest callers: `sluice bench` over gRPC, and some callers over HTTP. Half of the HTTP
+    requests use a new connection each.
     """
 
     def __init__(self, server, seconds):

@@ -7,8 +7,8 @@ BIN is the folder with sluiced and sluice. Without names, all attacks run, each 
 its own. Prints a table. The exit status is 1 if an attack succeeds. An attack fails if all of this
 is true while it runs:
 
-  - honest callers with a token get 99 % of their answers over gRPC and over HTTP, their p99 at most
-    --slower times (5) as long as while a process only spins
+  - honest callers with a token get 99 % of their answers over gRPC and over HTTP
+  - their p99 is at most --slower times (5) as long as beside a process that only uses CPU
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
   - the server treats the attacker as it should: each attack defines how
@@ -72,7 +72,8 @@ def parse():
     parser.add_argument("--together", action="store_true", help="attacks on the same kind of server at once")
     parser.add_argument("--settle", type=float, help="seconds until memory must be back")
     parser.add_argument("--tries", type=int, default=1, help="times that an attack must succeed")
-    parser.add_argument("--slower", type=float, default=5, help="times the p99 beside a spinning process")
+    parser.add_argument("--slower", type=float, default=5,
+                        help="times the p99 beside a process that only uses CPU")
     parser.add_argument("--redis", action="store_true", help="count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
@@ -94,7 +95,7 @@ def spin():
 
 
 def beside_a_spinner(tls, options):
-    """What honest callers get while a process only spins."""
+    """The results of honest callers while another process only uses CPU."""
     with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
         run_beside(stack, spin)
         result = Callers(server, options.seconds).result()
@@ -139,7 +140,7 @@ class Running:
         self.process = run_beside(stack, run_attack, attack, attacker, sender)
 
     def end(self):
-        """What the server did wrong, according to the attack."""
+        """The server's mistakes, according to the attack."""
         self.stopped.set()
         faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["it does not end"]
         self.process.kill()

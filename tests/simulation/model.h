@@ -1,4 +1,4 @@
-// The correct counters of a schedule: each counts one thing, nothing else changes it, and it never
+// The correct counters of a schedule: each counts one thing, is changed by nothing else, and never
 // expires. Keeps all states of each counter, to check what servers remember.
 //
 // One thread.
@@ -66,7 +66,7 @@ class Model {
     CounterState state;  // after it
     bool gives_back = false;
     bool settles = false;  // a lease, or returns a grant
-    bool opens = false;    // the counter is new, whatever its limit
+    bool opens = false;    // the counter is new under every limit
     std::optional<Undone> undone{};
   };
   void Record(const std::string& counter, Change change);

@@ -88,8 +88,8 @@ class Schedule {
                     .report = report_}};
   std::vector<std::unique_ptr<Call>> calls_;
   // Some schedules are busy: they have many calls of few counters, which servers prefetch. After a
-  // reset, the store may admit units once more that leases still hold, so schedules with resets
-  // take no leases.
+  // reset, the store may admit units a second time although leases still hold them, so schedules
+  // with resets take no leases.
   const bool is_busy_;
   const bool resets_ = is_busy_ && world_.OneIn(4);
   // Redis' clock jumps. Leases end by that clock, and callers do not know of the jump.
@@ -175,7 +175,8 @@ void Schedule::ScheduleResets() {
   }
 }
 
-// The clock jumps ahead, or back: by less than counters wait for, or by more.
+// The clock jumps ahead or back. A jump back is smaller or larger than the time that counters wait
+// for.
 void Schedule::ScheduleClockJumps() {
   answers_.DistrustClock();
   for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {

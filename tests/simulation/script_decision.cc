@@ -22,7 +22,7 @@ void NameOther(Draft& draft) {
   if (out.any() && !out.Knows(draft.returned)) draft.returned.generation = out.older_ends;
 }
 
-// What the check returns of grants.
+// Takes back the units of grants that the check returns.
 void TakeBackGrants(std::vector<Draft>& drafts, Planted planted) {
   for (Draft& draft : drafts) {
     const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();

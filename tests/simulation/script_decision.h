@@ -31,7 +31,7 @@ struct Draft {
   const Limit* limit;
   std::int64_t group;
   std::string name;    // its key, or what it counts
-  std::string record;  // the key of the record beside it, of a lease of units
+  std::string record;  // the key of the lease record beside it
   std::int64_t units = 0;
   GrantReturn returned{};
   GrantWish wanted{};
@@ -48,7 +48,7 @@ struct Draft {
   std::int64_t charged_on_top = 0;
 };
 
-// What a lease of units has taken from the counters of one hash tag.
+// The units that a lease has taken from the counters of one hash tag.
 struct Record {
   std::vector<Held> held;  // in the order of the check
   bool settled = false;    // then only this is known

@@ -9,7 +9,7 @@
 namespace sluice::simulation {
 namespace {
 
-// What the records say about a lease.
+// The content of the records of a lease.
 struct Known {
   Settled settled = Settled::kNotFound;
   Time ends;

@@ -49,8 +49,8 @@ void PrintTo(const PlantedFault& planted, std::ostream* out) { *out << planted.n
 
 class PlantedFaultTest : public SimulationTest, public testing::WithParamInterface<PlantedFault> {};
 
-TEST_P(PlantedFaultTest, SomeSchedules_OneFindsTheFault) {
-  const std::uint64_t seeds = IsOfGrants(GetParam().fault) ? 10'000 : 400;  // it ends at the first
+TEST_P(PlantedFaultTest, SomeSchedules_OneOfThemFindsTheFault) {
+  const std::uint64_t seeds = IsOfGrants(GetParam().fault) ? 10'000 : 400;  // until the first find
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (!RunSchedule(seed, GetParam().fault).broken.empty()) return RecordProperty("seed", seed);
   }

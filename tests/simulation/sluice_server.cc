@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "admin/reset_limit.h"
-#include "store/redis/make_topology.h"
 
 namespace sluice::simulation {
 
@@ -62,7 +61,7 @@ void SluiceServer::Drain() {
   });
 }
 
-// As RedisStore does.
+// Starts the store in the same way as RedisStore.
 void SluiceServer::StartStore(const RedisUrl& redis) {
   redis::ServerAccess access;
   access.must_be_master = redis.kind == RedisUrl::Kind::kSentinel;

@@ -87,7 +87,7 @@ class SluiceServer {
   };
   class ResetOf;
 
-  // Passes everything to Fallback, or leaves out what a planted fault requires.
+  // Passes all events to Fallback, except those that a planted fault suppresses.
   class Listener final : public StoreListener {
    public:
     Listener(Fallback& fallback, Planted planted) : fallback_(fallback), planted_(planted) {}

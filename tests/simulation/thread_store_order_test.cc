@@ -28,7 +28,7 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
 }
 
 // Of two counters of each check, one has moved and the other has not, so the first check waits to
-// be sent again. At whatever time the other counter moves, the second check must not be decided
+// be sent again. No matter when the other counter moves, the second check must not be decided
 // before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
@@ -134,7 +134,7 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
 }
 
 // The counter is new, so the node that imports its slot refuses both checks until the slot has
-// moved. At whatever time that is, the second check must not be decided before the first.
+// moved. No matter when that is, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_CheckFollowsTheOneThatIsAskedElsewhere) {
   redis_[0]->SetSlow(milliseconds(2));  // the other node replies before this one
   std::size_t slot = 0;

@@ -78,8 +78,8 @@ TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   EXPECT_EQ(grants_undone_, 0) << "the return got no grant itself";
 }
 
-// A failover and back: the node hangs, loses its slots, gets them again, and then runs the check.
-// Its caller was answered long before.
+// Two failovers: the node hangs, loses its slots, gets them back, and then runs the check. The
+// caller was answered long before.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   const std::string key = KeyAt(0);
   redis::Layout both{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
@@ -236,7 +236,7 @@ TEST_F(ThreadStoreTest, CheckIsSplitAfterARedirect_TakesThreeRoundTrips) {
   EXPECT_LT(world_.now() - begin, kChecks * (3 * kRoundTrip + kRoundTrip / 2));
 }
 
-TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_TheCheckGetsMoreTimeOnce) {
+TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_CheckGetsMoreTimeOnlyOnce) {
   const std::string stays = KeyAt(0);
   const std::string moved = KeyAt(0, 1);
   MoveSlot(moved);
@@ -252,7 +252,7 @@ TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_TheCheckGetsMoreTimeOnce)
   RunFor(Duration(200));  // the pieces are in flight
   loop_.Stall(milliseconds(30));
   RunFor(milliseconds(31));
-  EXPECT_NE(check.place, -1) << "once only";
+  EXPECT_NE(check.place, -1) << "more time only once";
   redis_[0]->Resume();
   RunFor(std::chrono::seconds(1));
 }
@@ -270,7 +270,7 @@ TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   EXPECT_EQ(Used(0, key) + Used(1, key), 0);
 }
 
-// If another node answers, that says nothing about this node.
+// An answer of another node does not show that this node works.
 TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
   slots_.Replace(0, kAddresses[1]);

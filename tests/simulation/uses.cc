@@ -65,7 +65,7 @@ Duration Uses::Ahead(Time now) const {
   return ahead;
 }
 
-// If the clock jumps ahead, units that are out count once more; for the time that it skips, see
+// If the clock jumps ahead, units that are out count a second time; for the time that it skips, see
 // JudgeBucket. If it jumps back by a long time, a window may end before the grants that are out,
 // which keep their lives.
 void Uses::Jump(Duration by, const Deployment& redis, Time now) {
@@ -134,8 +134,9 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   return all;
 }
 
-// The time for which refills count in the interval: its length, plus the time before it in which at
-// least one check was under way that was undone later. `undone` is in order of the beginnings.
+// The time for which refills count in the interval: its length, plus the time before it during
+// which at least one check that was undone later was under way. `undone` is in order of the
+// beginnings.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   Time until = Time::min();
@@ -149,7 +150,7 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
 }
 
 // In 1/period of a unit. A check may be under way when the interval begins, and be undone in the
-// interval. It then gives back its units, less those that a bucket without the check would have
+// interval. It then gives back its units, minus those that a bucket without the check would have
 // lost because it was full. But the undo cannot know that the bucket was full only because other
 // checks were undone before. So what refilled while such checks were under way may be used once
 // more.

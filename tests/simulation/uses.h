@@ -1,7 +1,7 @@
-// When callers used units of prefetched counters, whether the store decided or a server itself.
-// Checks that no interval sees more of them than the limit allows: burst + rate * length for a
-// bucket, the limit for each window. A call was decided at some time between its sending and its
-// answer.
+// Records when callers used units of prefetched counters. The store or a server itself may have
+// decided. Checks that no interval has more of these units than the limit allows: burst + rate *
+// length for a bucket, the limit for each window. A call was decided at some time between its
+// sending and its answer.
 //
 // One thread.
 #pragma once
@@ -31,7 +31,7 @@ class Uses {
   void Allow(const std::string& counter, const Limit& limit);
   void Use(const std::string& counter, std::int64_t units, const Interval& within);
 
-  // Counters lost changes, by a failover or a reset. What they forgot may be used again. Servers
+  // Counters lost changes, by a failover or a reset. The forgotten units may be used again. Servers
   // may still hold grants that the counters do not know of, for the life of a grant.
   void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
 
@@ -50,7 +50,7 @@ class Uses {
     Limit limit;  // with the highest values of all versions
     bool known = false;
     std::vector<Units> uses;
-    std::vector<Units> extra;  // may be used on top, in intervals that meet theirs
+    std::vector<Units> extra;  // may be used in addition, in intervals that overlap
   };
 
   using Undone = Units;  // from the decision of the check to its undo

@@ -57,7 +57,7 @@ TEST_P(AlgorithmTest, TokenBucket_MaxWait_ReservesFutureTokens) {
   ExpectOpensAfter(kTokens, seconds(5));
 }
 
-TEST_P(AlgorithmTest, TokenBucketThatBorrows_TheNextPays) {
+TEST_P(AlgorithmTest, TokenBucketThatBorrows_NextCheckPays) {
   const Verdict large = Check(kBorrowing, 50);
   EXPECT_TRUE(large.admitted);
   EXPECT_EQ(large.wait, seconds(0));
@@ -69,13 +69,13 @@ TEST_P(AlgorithmTest, TokenBucketThatBorrows_TheNextPays) {
   ExpectOpensAfter(kBorrowing, seconds(49));
 }
 
-TEST_P(AlgorithmTest, WarmingBucket_ColdCostsThreeTimesAsMuch_AndCoolsDownAgain) {
+TEST_P(AlgorithmTest, WarmingBucket_CostsThreeTimesAsMuchWhenCold_CoolsDownAgain) {
   for (int times = 0; times < 2; ++times) {
     EXPECT_EQ(Peek(kWarming).remaining, 30);
     const Verdict first = Check(kWarming);
     EXPECT_TRUE(first.admitted);
     EXPECT_EQ(first.limit, 30);
-    EXPECT_EQ(first.remaining, 0) << "it owes";
+    EXPECT_EQ(first.remaining, 0) << "the bucket is in debt";
     // From 3 s on, the price falls by 2/15 s per unit: the first unit costs the mean of both ends,
     // rounded up.
     EXPECT_EQ(Check(kWarming).retry_after, Duration(2'933'334));
@@ -143,7 +143,7 @@ TEST_P(AlgorithmTest, LeakyBucket_SixAtOnce_FiveAreSpacedEvenly) {
   ExpectOpensAfter(kQueue, milliseconds(500));
 }
 
-TEST_P(AlgorithmTest, MaxDelay_BoundsLeakyBucketsAndMakesNoOtherWait) {
+TEST_P(AlgorithmTest, MaxDelay_BoundsLeakyBucketsAndMakesNoOtherLimitWait) {
   for (const Limit& limit : {Limit(kTokens), Limit(kWarming)}) {
     NewCounter();
     while (Check(limit).admitted) {
@@ -183,7 +183,7 @@ TEST_P(AlgorithmTest, AnyAlgorithm_ClockStepsBack_CreatesNoQuotaAndBlocksNothing
       Admitted(limit, 25);
       const Duration before = Peek(limit).retry_after;
       clock_.Advance(-step);
-      EXPECT_FALSE(Check(limit).admitted) << "minted";
+      EXPECT_FALSE(Check(limit).admitted) << "the step has added units";
       const Duration after = Peek(limit).retry_after;
       EXPECT_EQ(after, before + (step > kMaxSkew ? Duration(0) : step));
       ExpectOpensAfter(limit, after);

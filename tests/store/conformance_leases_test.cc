@@ -47,13 +47,13 @@ TEST_P(LeasesTest, Release_OfAnExpiredLease_FreesNoOtherSlots) {
   EXPECT_EQ(Release(MakeLease(9, seconds(60))).remaining, 3);
 }
 
-TEST_P(LeasesTest, Unrenewed_ExpiresAfterItsTtl_NotBefore) {
+TEST_P(LeasesTest, UnrenewedLease_ExpiresAfterItsTtl_NotBefore) {
   Take(MakeLease(1, seconds(10)), 5);
   ExpectOpensAfter(kFive, seconds(10));
   EXPECT_EQ(Peek(kFive).remaining, 5);
 }
 
-TEST_P(LeasesTest, Renewed_LastsAnotherTtl) {
+TEST_P(LeasesTest, RenewedLease_LastsAnotherTtl) {
   Take(first_, 5);
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(seconds(60) - Duration(1));
@@ -63,7 +63,7 @@ TEST_P(LeasesTest, Renewed_LastsAnotherTtl) {
   ExpectOpensAfter(kFive, seconds(60));
 }
 
-TEST_P(LeasesTest, Renew_OfOneThatHasExpired_Fails_AndTakesNothing) {
+TEST_P(LeasesTest, Renew_OfAnExpiredLease_FailsAndTakesNothing) {
   Take(first_, 3);
   clock_.Advance(seconds(60));
   EXPECT_FALSE(Renew(first_));
@@ -107,7 +107,7 @@ TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreAlwaysDenied) {
   EXPECT_EQ(Decide(wide, {.mode = Mode::kSettle, .lease = first_}).remaining, 1000);
 }
 
-TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_AndViceVersa) {
+TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_SlotsDeny_RateIsNotCharged) {
   const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
   const CounterSpec slots{"sluice:{t/r}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}};
   const auto take = [&](std::uint8_t lease) {
@@ -121,7 +121,7 @@ TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_AndViceVersa) {
   const auto no_slot = take(3);
   EXPECT_FALSE(no_slot->admitted);
   EXPECT_TRUE(no_slot->counters[0].verdict.admitted);
-  EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "charged for nothing";
+  EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "the rate is charged without a slot";
   EXPECT_FALSE(no_slot->counters[1].verdict.admitted);
 
   BlockingCheck release({slots}, 1, Mode::kSettle);
@@ -134,10 +134,11 @@ TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_AndViceVersa) {
   EXPECT_FALSE(no_quota->admitted);
   EXPECT_FALSE(no_quota->counters[0].verdict.admitted);
   EXPECT_TRUE(no_quota->counters[1].verdict.admitted);
-  EXPECT_EQ(no_quota->counters[1].verdict.remaining, 1) << "took a slot for nothing";
+  EXPECT_EQ(no_quota->counters[1].verdict.remaining, 1)
+      << "a slot is taken although the rate denies";
 }
 
-TEST_P(LeasesTest, Renew_OneCounterHasLostIt_NoneIsRenewed) {
+TEST_P(LeasesTest, Renew_OneCounterHasLostTheLease_NoCounterIsRenewed) {
   const CounterSpec one{"sluice:{t/r}:one", kFive};
   const CounterSpec other{"sluice:{t/r}:other", kFive};
   BlockingCheck take({one, other});
@@ -155,10 +156,10 @@ TEST_P(LeasesTest, Renew_OneCounterHasLostIt_NoneIsRenewed) {
   EXPECT_FALSE(renew.counters[1].verdict.admitted);
   clock_.Advance(seconds(20));
   BlockingCheck peek({one}, 1, Mode::kPeek);
-  EXPECT_EQ(peek.RunOn(*store_).counters[0].verdict.remaining, 5) << "renewed by half";
+  EXPECT_EQ(peek.RunOn(*store_).counters[0].verdict.remaining, 5) << "one of two was renewed";
 }
 
-TEST_P(LeasesTest, InShadow_TakesASlotOnlyOfWhatIsAllowed_AndNeverDenies) {
+TEST_P(LeasesTest, ShadowRule_TakesSlotsOnlyForAllowedChecks_AndNeverDenies) {
   const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
   const CounterSpec slots{"sluice:{t/s}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}, 1};
   for (std::uint8_t i = 0; i < 5; ++i) {
@@ -170,7 +171,7 @@ TEST_P(LeasesTest, InShadow_TakesASlotOnlyOfWhatIsAllowed_AndNeverDenies) {
   }
 }
 
-TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
+TEST_P(LeasesTest, ManyChecksAtOnce_NeverTakeMoreThanTheLimit) {
   // All are in flight together, so that a store may decide several at a time.
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (std::uint8_t i = 0; i < 100; ++i) {
@@ -205,8 +206,8 @@ class AdaptiveTest : public StoreTest {
       .ttl = seconds(60),
       .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}};
 
-  // Holds `slots` for `time`. Returns by how much the release raised the limit, or minus by how
-  // much it lowered it.
+  // Holds `slots` for `time`. Returns the change of the limit by the release, which is negative if
+  // the limit fell.
   std::int64_t Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
     Lease lease = MakeLease(++leases_, seconds(60));
     Decide(kAdaptive, {.cost = slots, .lease = lease});
@@ -233,7 +234,7 @@ TEST_P(AdaptiveTest, FastHolds_RaiseTheLimit_SlowOnesLowerIt) {
   EXPECT_LT(LimitNow(), lower);
 }
 
-TEST_P(AdaptiveTest, AtEachAdmission_NoMoreAreHeldThanTheLimit) {
+TEST_P(AdaptiveTest, AtEachAdmission_NoMoreSlotsAreHeldThanTheLimit) {
   Rise();
   const std::int64_t limit = LimitNow();
   const Lease lease = MakeLease(254, seconds(60));
@@ -283,7 +284,7 @@ TEST_P(AdaptiveTest, NewBounds_TheLimitMovesFromThem) {
   EXPECT_LT(hold(kAdaptive, seconds(2)), 12) << "it learned the new minimum";
 }
 
-TEST_P(AdaptiveTest, Release_SaysByHowMuchTheLimitRose) {
+TEST_P(AdaptiveTest, Release_ReportsByHowMuchTheLimitRose) {
   std::int64_t rose = 0;
   for (int i = 0; i < 100 && rose < 16; ++i) rose += Hold(LimitNow(), seconds(1));
   const std::int64_t high = LimitNow();
@@ -340,7 +341,7 @@ TEST_P(AdaptiveTest, ClockIsReplaced_HoldsAcrossItMoveNothing_LaterOnesAreMeasur
   EXPECT_EQ(Peek(kAdaptive).remaining, lower);
 }
 
-TEST_P(AdaptiveTest, ClockJumpsAhead_WhatWasHeldHasExpired_TheLimitStaysWithinItsBounds) {
+TEST_P(AdaptiveTest, ClockJumpsAhead_HeldSlotsHaveExpired_LimitStaysWithinItsBounds) {
   Rise();
   Hold(20, hours(2));
   EXPECT_EQ(Peek(kAdaptive).remaining, LimitNow());

@@ -76,11 +76,11 @@ TEST_P(ModesTest, Charge_OfAWarmingBucket_AddsToItsDebt) {
   EXPECT_TRUE(Check(kWarming).admitted);
   EXPECT_FALSE(Charge(kWarming, 14).admitted);
   const Duration debt = Peek(kWarming).retry_after;
-  EXPECT_NEAR(static_cast<double>(debt.count()), 30e6, 2) << "all that is cold of it";
+  EXPECT_NEAR(static_cast<double>(debt.count()), 30e6, 2) << "the price of all its cold units";
   EXPECT_EQ(Charge(kWarming, 5).retry_after, debt + seconds(5));
 }
 
-TEST_P(ModesTest, Charge_BeyondAllDebt_IsDroppedAndReported) {
+TEST_P(ModesTest, Charge_BeyondTheMaximumDebt_IsDroppedAndReported) {
   const Verdict charged = Charge(kTokens, 1000);
   EXPECT_EQ(charged.dropped, 1000 - (10 + 600))
       << "the units that it held, and ten minutes of debt";
@@ -131,7 +131,7 @@ TEST_P(ModesTest, Refund_OfAWarmingBucket_GivesDebtBack) {
   EXPECT_TRUE(Peek(kWarming).admitted);
 }
 
-TEST_P(ModesTest, Refund_OfSlidingAlgorithms_TheOldestFirst) {
+TEST_P(ModesTest, Refund_OfSlidingAlgorithms_GivesTheOldestBackFirst) {
   for (const Limit& limit : {Limit(kLog), Limit(kWindow)}) {
     SCOPED_TRACE(limit.index());
     NewCounter();

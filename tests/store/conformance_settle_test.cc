@@ -1,5 +1,5 @@
-// Leases of units on every store: what a check takes under a lease, and what settling gives back or
-// charges.
+// Leases of units on every store: the units that a check takes under a lease, and the units that a
+// settlement gives back or charges.
 #include <fmt/format.h>
 
 #include "tests/store/store_test.h"
@@ -90,7 +90,7 @@ TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_IfItFits) {
   EXPECT_EQ(Remaining(bucket_), 0) << "it owed 1000, and 1000 have refilled since";
 }
 
-TEST_P(SettleTest, AsTaken_OnlySlotsAreReleased) {
+TEST_P(SettleTest, SettledAsTaken_OnlySlotsAreReleased) {
   Take({bucket_, window_, slots_}, 400);
   EXPECT_EQ(Settle({bucket_, window_, slots_}, kAsTaken)->settled, Settled::kSettled);
   EXPECT_EQ(Remaining(bucket_), 600);
@@ -108,7 +108,7 @@ TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
 }
 
 // An estimate may be 0 although the settlement is not.
-TEST_P(SettleTest, NothingWasTaken_WhatWasUsedIsCharged) {
+TEST_P(SettleTest, NothingWasTaken_UsedUnitsAreCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
   EXPECT_TRUE(Take(specs, 400)->admitted);
@@ -117,7 +117,7 @@ TEST_P(SettleTest, NothingWasTaken_WhatWasUsedIsCharged) {
   EXPECT_EQ(Remaining(second_), 500);
 }
 
-TEST_P(SettleTest, Denied_NothingIsUnderALease) {
+TEST_P(SettleTest, DeniedCheck_NothingIsUnderALease) {
   EXPECT_FALSE(Take({window_, second_, bucket_}, 1001)->admitted);
   const auto open = Run({window_, second_, bucket_}, lease_, Mode::kInspect);
   EXPECT_NE(open->settled, Settled::kSettled);
@@ -145,7 +145,7 @@ TEST_P(SettleTest, ShadowRuleThatDenies_IsNotUnderTheLease) {
   EXPECT_EQ(Remaining(shadow), 100);
 }
 
-TEST_P(SettleTest, Unsettled_StaysCharged_AndCanBeSettledUntilTenMinutesAfterItsEnd) {
+TEST_P(SettleTest, UnsettledLease_StaysCharged_CanBeSettledUntilTenMinutesAfterItsEnd) {
   Take({window_, slots_}, 400);
   clock_.Advance(seconds(60));
   EXPECT_EQ(Remaining(slots_), 5);
@@ -157,7 +157,7 @@ TEST_P(SettleTest, Unsettled_StaysCharged_AndCanBeSettledUntilTenMinutesAfterIts
   EXPECT_EQ(Remaining(window_), 600);
 }
 
-TEST_P(SettleTest, Renewed_LastsAnotherTtl_SlotsAndUnits) {
+TEST_P(SettleTest, RenewedLease_SlotsAndUnitsLastAnotherTtl) {
   const Specs specs{window_, slots_, second_};
   Take(specs, 400);
   for (int i = 0; i < 3; ++i) {
@@ -236,7 +236,7 @@ TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
 }
 
 // After an outage: another server decided the check, and its charges are on their way.
-TEST_P(SettleTest, Entered_UnitsAreNotChargedAgain_SlotsAreTaken) {
+TEST_P(SettleTest, EnteredLease_UnitsAreNotChargedAgain_SlotsAreTaken) {
   BlockingCheck({bucket_, window_}, 400, Mode::kCharge).RunOn(*store_);
   const Specs specs{bucket_, window_, slots_};
   for (int i = 0; i < 2; ++i) {
@@ -253,7 +253,7 @@ TEST_P(SettleTest, Entered_UnitsAreNotChargedAgain_SlotsAreTaken) {
   EXPECT_EQ(Remaining(slots_), 5);
 }
 
-TEST_P(SettleTest, ManyAtOnce_EachIsSettledOnce) {
+TEST_P(SettleTest, ManyLeasesAtOnce_EachIsSettledOnce) {
   std::vector<Pending> checks;
   for (std::uint8_t i = 0; i < 100; ++i) {
     checks.push_back(Make({window_, slots_}, MakeLease(i, seconds(60)), Mode::kConsume, 3));

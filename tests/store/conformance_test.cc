@@ -202,9 +202,9 @@ TEST_P(StoreTest, ClockIsReplacedByAnEarlierOne_CreatesNoQuotaAndBlocksNothing) 
     clock_.Set(kStart);
     EXPECT_GT(Admitted(limit, 25), 9);
     clock_.Advance(-hours(1));
-    EXPECT_EQ(Admitted(limit, 5), 0) << "a step back minted quota";
+    EXPECT_EQ(Admitted(limit, 5), 0) << "a step back has added units";
     clock_.Advance(seconds(60));
-    EXPECT_EQ(Admitted(limit, 5), 5) << "a step back left the counter stuck";
+    EXPECT_EQ(Admitted(limit, 5), 5) << "a step back has blocked the counter";
     NewCounter();
   }
 }

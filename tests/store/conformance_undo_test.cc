@@ -133,7 +133,7 @@ TEST_P(UndoTest, OneOfManyLimits_OnlyChargesAreUndone) {
 }
 
 // Undoing an entry in the middle of a log does not change the times of other entries.
-TEST_P(UndoTest, SlidingLog_TheEntryOfTheCheckGoesAndTheOthersStay) {
+TEST_P(UndoTest, SlidingLog_EntryOfTheCheckIsRemovedAndOthersStay) {
   const Limit limit = SlidingLog{.limit = 3, .window = seconds(60)};
   const std::string key = "sluice:{t/l}:k";
   Take(key, limit, 1);

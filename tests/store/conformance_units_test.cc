@@ -162,7 +162,7 @@ TEST_P(UnitsTest, Undo_GivesEachCounterItsUnitsBack) {
 
 // The check asks for no units of a counter that others have filled. The counter denies only if it
 // is past its limit.
-TEST_P(UnitsTest, NoUnitsOfACounter_DeniedOnlyWhileItIsPastItsLimit) {
+TEST_P(UnitsTest, NoUnitsOfACounter_CheckIsDeniedOnlyWhileCounterIsPastItsLimit) {
   int round = 0;
   for (const Limit& limit : kTens) {
     SCOPED_TRACE(CounterTag(limit));
@@ -180,7 +180,7 @@ TEST_P(UnitsTest, NoUnitsOfACounter_DeniedOnlyWhileItIsPastItsLimit) {
       BlockingCheck({{specs_[1].key, limit}}, units, Mode::kCharge).RunOn(*store_);
     };
     charge(10);
-    EXPECT_TRUE(ask_none().admitted) << "it is merely full";
+    EXPECT_TRUE(ask_none().admitted) << "full, but not past its limit";
     EXPECT_EQ(ask_none().remaining, 0);
     EXPECT_EQ(Left()[0], 8);
     charge(1);
@@ -211,7 +211,7 @@ TEST_P(UnitsTest, ShadowRule_IsChargedByItsOwnUnits) {
 }
 
 // The checks are sent together: if the store has packs, in one pack. Equal ones are coalesced.
-TEST_P(UnitsTest, EqualAndDifferentUnitsAtOnce_AreCountedEach) {
+TEST_P(UnitsTest, ChecksOfEqualAndDifferentUnitsAtOnce_AreEachCounted) {
   StartRound(0);
   static const Limit requests = kRequests;
   static const Limit tokens = FixedWindow{.limit = 40, .window = minutes(1)};

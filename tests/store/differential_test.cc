@@ -206,7 +206,7 @@ class Comparison {
       random_.RememberLease(*operation.check);
     }
     granted_ += entry_.granted > 0 ? 1 : 0;
-    for (const Grant& grant : entry_.grants) prefetched_ += grant.units > 0 ? 1 : 0;
+    for (const auto& counter : entry_.counters) prefetched_ += counter.grant.units > 0 ? 1 : 0;
     ++done_;
   }
 

@@ -62,7 +62,7 @@ TEST(FleetMember, Members_CountEachOther_HaveDifferentRanks) {
 }
 
 // If the server that left were not counted, the remaining servers would take more in an outage,
-// while it may return.
+// although that server may return.
 TEST(FleetMember, MemberLeaves_IsStillCounted) {
   const RedisServer redis;
   const Member stays(redis);

@@ -106,7 +106,7 @@ TEST(MemoryStore, CheckOfSeveralNewKeys_MakesRoomForAll) {
   EXPECT_TRUE(check.RunHere(store).admitted);
 }
 
-// A check of one counter of `store`, under a lease of its own.
+// A check of one counter of `store`, under a separate lease.
 std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, const Limit& limit,
                                  Mode mode = Mode::kConsume) {
   BlockingCheck check({{key, limit}}, 1, mode);
@@ -114,7 +114,7 @@ std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, con
   return check.RunHere(store).failure();
 }
 
-TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_TheRestContinues) {
+TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_OtherCountersContinue) {
   const Limit growing[] = {SlidingLog{.limit = 10'000, .window = seconds(60)},
                            Concurrency{.limit = 10'000, .ttl = seconds(60)}};
   for (const Limit& limit : growing) {

@@ -66,15 +66,15 @@ TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   });
   RunIteration({}, milliseconds(5));
   EXPECT_EQ(answers_, 1);
-  EXPECT_FALSE(IsOpen()) << "a caller's deadline of 3 ms says nothing about Redis";
+  EXPECT_FALSE(IsOpen()) << "a caller's deadline of 3 ms does not show that Redis is slow";
   RunIteration({}, milliseconds(6));
   EXPECT_TRUE(IsOpen());
 }
 
-TEST_F(NodeBreaker, TheLoopItselfIsLate_StaysClosedOnce) {
+TEST_F(NodeBreaker, LoopItselfIsLate_CallGetsItsTimeoutAgainOnce) {
   RunIteration([this] { Submit("k"); });
   RunIteration({}, milliseconds(40));
-  EXPECT_FALSE(IsOpen()) << "this process slept";
+  EXPECT_FALSE(IsOpen()) << "this process was late";
   RunIteration({}, milliseconds(11));
   EXPECT_TRUE(IsOpen());
 }
@@ -135,7 +135,7 @@ TEST_F(NodeBreaker, RoundTripExceedsDeadlines_OnlyProbesAreCharged) {
     ASSERT_TRUE(IsOpen());
   }
   EXPECT_GT(probes, 10);
-  EXPECT_LT(probes, 50) << "pauses grow";
+  EXPECT_LT(probes, 50) << "pauses must grow";
 }
 
 TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
@@ -145,7 +145,7 @@ TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
     if (!well) commands_.clear();
   };
   for (int i = 0; i < 19; ++i) answer(false);
-  EXPECT_FALSE(IsOpen()) << "so few errors say nothing";
+  EXPECT_FALSE(IsOpen()) << "too few errors to judge";
   RunIteration({}, seconds(2));
   for (int i = 0; i < 40; ++i) answer(i % 2 == 0);
   EXPECT_FALSE(IsOpen()) << "only half of the calls failed";
@@ -153,7 +153,7 @@ TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
   EXPECT_TRUE(IsOpen());
   AwaitProbe();
   Receive("-OOM command not allowed\r\n");
-  EXPECT_TRUE(IsOpen()) << "a probe writes";
+  EXPECT_TRUE(IsOpen()) << "the probe has failed";
   commands_.clear();
   AwaitProbe();
   ReplyToAll();
@@ -186,7 +186,7 @@ TEST_F(NodeBreaker, SecondOutage_IsProbedAsSoonAsTheFirst) {
   EXPECT_EQ(breaker.ProbePause(0), first);
 }
 
-TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
+TEST_F(NodeBreaker, UndoWhileTheBreakerIsOpen_IsDoneAfterwards) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
   ReplyToAll();
@@ -203,7 +203,7 @@ TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
   EXPECT_EQ(Remaining(*checks_.back()), 9);
 }
 
-TEST_F(NodeBreaker, ServerThatIsLeft_IsNotOnTheMetricsPageUntilItIsBack) {
+TEST_F(NodeBreaker, ServerThatIsNoLongerUsed_IsNotOnTheMetricsPageUntilItIsBack) {
   Begin({}, /*inspects=*/true);
   End();
   EXPECT_THAT(metrics_.Render(), Not(HasSubstr("sluice_redis_breaker_state 0")));
@@ -223,9 +223,9 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
   EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
-// Redis would not answer more checks in time than it answered recently, so others would wait in
-// vain.
-TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
+// Redis would not answer more checks in time than it has answered recently, so further checks would
+// wait in vain.
+TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByTheNumberOfRecentAnswers) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;
   for (const auto& check : checks_) overloaded += check->failure() == StoreFailure::kOverloaded;

@@ -106,18 +106,18 @@ TEST_F(NodeFaults, LateLoop_RestartsTheTimeoutOnce) {
   EXPECT_EQ(answers_, 1) << "after its last deadline, nobody waits for it";
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kCallerTimeout);
   RunIteration({}, milliseconds(20));
-  ASSERT_EQ(answers_, 3) << "once only";
+  ASSERT_EQ(answers_, 3) << "restarted only once";
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
 // The process was suspended, so the silence does not come from the server.
-TEST_F(NodeFaults, LateLoop_IsNotSilenceOfTheServer) {
+TEST_F(NodeFaults, LateLoop_DoesNotCountAsSilenceOfTheServer) {
   Begin({.timeout = milliseconds(10), .silence = milliseconds(50)});
   RunIteration([this] { Submit("a"); });
   RunIteration({}, milliseconds(60));
   EXPECT_TRUE(Ready());
   RunIteration({}, milliseconds(60));
-  EXPECT_FALSE(shared_.breaker.closed()) << "once only";
+  EXPECT_FALSE(shared_.breaker.closed()) << "restarted only once";
 }
 
 TEST_F(NodeFaults, LateLoopTwice_RestartsTheTimeoutOfACheckOnce) {
@@ -211,7 +211,7 @@ TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePauses) {
   EXPECT_GT(loop_.now() - down, milliseconds(150));
 }
 
-TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersBesideThem) {
+TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersAreSentBesideThem) {
   RunIteration([this] {
     for (int i = 0; i < 3; ++i) {
       auto pending = std::make_unique<redis::PendingCheck>(Make("k" + std::to_string(i)));
@@ -225,7 +225,7 @@ TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersBesideThem) {
   EXPECT_EQ(answers_, 4);
 }
 
-// The owner may use a check again. Its timeout may then be extended once more.
+// The owner may use a check again. Its timeout may then be extended again.
 TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
   RecordingCheck& check = Make("a");
   for (int i = 0; i < 2; ++i) {
@@ -285,7 +285,7 @@ TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
   ExpectServing();
 }
 
-TEST_F(NodeFaults, UnsolicitedReply_EndsTheConnectionOnly) {
+TEST_F(NodeFaults, UnsolicitedReply_EndsOnlyTheConnection) {
   Receive("+OK\r\n");
   EXPECT_FALSE(Ready());
   LogIn();
@@ -459,7 +459,7 @@ TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
     Receive("+OK\r\n");
     const SteadyTime down = loop_.now();
     LogIn();
-    EXPECT_LE(loop_.now() - down, milliseconds(40)) << "a charge does";
+    EXPECT_LE(loop_.now() - down, milliseconds(40)) << "a charge shortens them";
     ExpectServing();
   }
 }

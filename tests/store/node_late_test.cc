@@ -24,8 +24,8 @@ class NodeLate : public NodeTest, private StoreListener {
       RecordingCheck& check = *timed_out;
       check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
-        ASSERT_NE(check.late, nullptr);
-        if (undo) check.late->Undo();
+        ASSERT_TRUE(check.undo_late);
+        if (undo) check.undo_late();
       };
       node_->Submit(check);
     });
@@ -129,7 +129,7 @@ TEST_F(NodeLate, LateReplyToADeniedCheck_IsUndone) {
   EXPECT_THAT(undone_, ElementsAre(10));
 }
 
-TEST_F(NodeLate, ScriptMissingAfterItsOwnerHasLeft_NothingIsChargedAndNothingReported) {
+TEST_F(NodeLate, ScriptMissingAfterTheOwnerHasLeft_NothingIsChargedOrReported) {
   TimeOut("k", true);
   redis_.Ask({"SCRIPT", "FLUSH"});
   Reply();
@@ -185,8 +185,8 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
 }
 
 // A server granted a lease in an outage and reports it afterward. The holder keeps the lease, and
-// the report is repeated. Here the second report is sent before the first one's late reply is dealt
-// with, since another thread has found that Redis works.
+// the report is repeated. Here the second report is sent before the first one's late reply is
+// handled, since another thread has found that Redis works.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);
@@ -239,7 +239,7 @@ TEST_F(NodeLate, ConnectionLostWhileUndoing_ChargesStayAndLeasesAreReleased) {
     settler_->Undo(charged);
     settler_->Undo(holder);
   });
-  commands_.clear();  // Redis gets neither undo
+  commands_.clear();  // Redis receives none of the undos
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
@@ -277,7 +277,7 @@ TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 1\n"));
 }
 
-TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
+TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndFurtherOnesAreCounted) {
   RunIteration([this] { Submit("k"); });
   Reply();
   const RecordingCheck& charged = *checks_.back();
@@ -288,7 +288,7 @@ TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 3\n"));
 }
 
-TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
+TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenTheConnectionIsBack) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
   Reply();

@@ -77,7 +77,7 @@ TEST_F(NodeTest, CheckSubmittedByAnAnswer_IsSentAtTheEndOfThatIteration) {
   EXPECT_EQ(answers_, 2);
 }
 
-TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThird) {
+TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThirdPackIs) {
   RunIteration([this] { Submit("first"); });
   RunIteration([this] { SubmitDifferent(63, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1));

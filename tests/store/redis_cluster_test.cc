@@ -170,7 +170,7 @@ TEST(RedisClusterStore, LeaseThatSpansNodes_IsTakenRenewedAndReleasedWhole) {
   EXPECT_TRUE(run(2, Mode::kConsume));
 }
 
-TEST(RedisClusterStore, Reset_OfCountersOnAllNodes) {
+TEST(RedisClusterStore, Reset_OfCountersOnAllNodes_ResetsEach) {
   Three().Flush();
   const auto store = Connect(Three());
   const std::string keys[] = {KeyIn(kFirst), KeyIn(kSecond), KeyIn(kThird)};

@@ -65,7 +65,7 @@ TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
 }
 
 // If a counter is charged again, it is overwritten in place as long as its key lives long enough.
-TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
+TEST_F(RedisCounters, CounterChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
   const Limit limits[] = {
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 1000},
       FixedWindow{.limit = 1000, .window = seconds(30)},
@@ -174,7 +174,7 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
 // If the expiry in the value were wrong, the counter would be overwritten in place for too long.
 // The number of sub-windows changes all the time, and with it the length of the string, so the
 // string is set again.
-TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
+TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresAtTheTimeInItsValue) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
   std::set<std::size_t> lengths;
@@ -340,7 +340,7 @@ TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   EXPECT_FALSE(check.admitted);
 }
 
-TEST_F(RedisCounters, DeniedAndPeeked_WriteNothing) {
+TEST_F(RedisCounters, DeniedChecksAndPeeks_WriteNothing) {
   BlockingCheck denied({{"sluice:k", kTen}}, 11), peeked({{"sluice:k", kTen}}, 1, Mode::kPeek);
   EXPECT_FALSE(denied.RunOn(*store_).admitted);
   EXPECT_TRUE(peeked.RunOn(*store_).admitted);

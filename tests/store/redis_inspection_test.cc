@@ -1,5 +1,4 @@
-// What the log and the metrics say of an unsuitable Redis server, at the login and when its state
-// changes.
+// Log lines and metrics about an unsuitable Redis server, at the login and when its state changes.
 #include "store/redis/inspection.h"
 
 #include <re2/re2.h>
@@ -115,7 +114,7 @@ TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
 }
 
 // All commands of the script are checked.
-TEST(RedisInspectionOfScript, CallsNothingElse) {
+TEST(RedisInspectionOfScript, Script_CallsOnlyTheCheckedCommands) {
   const std::string asked = redis::Inspection::Command(true);
   const RE2 call(R"((?:call|try)\('([A-Z]+)')");
   std::set<std::string> called;
@@ -136,7 +135,7 @@ TEST(RedisInspectionOfScript, CallsNothingElse) {
   }
 }
 
-TEST_F(NodeTest, Inspection_ComesAgainAfterTenSeconds) {
+TEST_F(NodeTest, Inspection_IsRepeatedAfterTenSeconds) {
   Begin({.timeout = std::chrono::minutes(1), .silence = std::chrono::minutes(1)}, true);
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(commands_.size(), 1u);

@@ -153,7 +153,7 @@ TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   EXPECT_EQ(calls(), before + 1);
 }
 
-// Takes `count` leases of 10 units. At most as many are under way as may wait in a store.
+// Takes `count` leases of 10 units. At most as many are in flight as checks may wait in a store.
 void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 50;
   for (std::uint32_t first = 0; first < count; first += kAtOnce) {

@@ -103,7 +103,7 @@ TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   const auto store = Connect(redis.Url());
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(50)));
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }))
-      << "the sentinels mend it";
+      << "the sentinels repair it";
   store->Stop();
   EXPECT_THAT(log.text(), HasSubstr("it is not a master"));
 }

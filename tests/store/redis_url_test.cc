@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-TEST(RedisUrl, Parse_ValidForms) {
+TEST(RedisUrl, Parse_ValidForms_AreAccepted) {
   struct Row {
     const char* text;
     const char* address;
@@ -44,7 +44,7 @@ TEST(RedisUrl, Parse_ValidForms) {
   }
 }
 
-TEST(RedisUrl, Parse_SeveralServers) {
+TEST(RedisUrl, Parse_SeveralServers_AreAccepted) {
   using Kind = RedisUrl::Kind;
   struct Row {
     const char* text;

@@ -71,7 +71,9 @@ TEST(RedisServerTest, Kill_ThenStart_ForgetsItsKeys) {
   EXPECT_TRUE(server.Connect().Keys().empty());
 }
 
-TEST(HttpGetTest, NobodyListens_NoAnswer) { EXPECT_EQ(HttpGet("127.0.0.1:1", "/").status, 0); }
+TEST(HttpGetTest, NobodyListens_ThereIsNoAnswer) {
+  EXPECT_EQ(HttpGet("127.0.0.1:1", "/").status, 0);
+}
 
 }  // namespace
 }  // namespace sluice::test

@@ -76,7 +76,7 @@ class AmountsTest:
         self.assertIsInstance(answer, bytes, answer)
         return api.CheckLimitResponse.FromString(answer)
 
-    def test_all_limits_take_their_units_or_none(self):
+    def test_all_limits_take_their_units_or_no_limit_does(self):
         self.assertEqual(text_of(self.check(input=20, output=10)), "allowed 2/1 70/30 790/210")
         self.assertEqual(text_of(self.check(output=60)), "denied 2/1 70/60 790/900")
         self.assertEqual(text_of(self.check(input=71)), "denied 2/1 70/71 790/213")
@@ -94,19 +94,19 @@ class AmountsTest:
                          "allowed 2/0 27/2 1/6")
         self.assertEqual(text_of(self.check()), "allowed 1/1 27/0 1/0")
 
-    def test_peek_and_zero(self):
+    def test_peeks_and_checks_of_nothing_take_nothing(self):
         self.assertEqual(text_of(self.check(api.MODE_PEEK, input=101)), "denied 3/1 100/101 1000/303")
         self.assertEqual(text_of(self.check(cost=0, input=0)), "allowed 3/0 100/0 1000/0")
         self.assertEqual(text_of(self.check(cost=0, input=5)), "allowed 3/0 95/5 985/15")
         self.assertEqual(text_of(self.check(api.MODE_PEEK)), "allowed 3/1 95/0 985/0")
 
-    def test_other_prices_use_the_same_counters(self):
+    def test_other_weights_use_the_same_counters(self):
         self.check(input=20)
         large = self.check(attributes={"model": "large"}, input=20)
         self.assertEqual(text_of(large), "allowed 60/20 640/300")
         self.assertEqual(text_of(self.check(api.MODE_PEEK, input=1)), "allowed 2/1 60/1 640/3")
 
-    def test_batches_and_streams(self):
+    def test_batches_and_streams_take_amounts(self):
         checks = [request_of(self.customer, input=60), request_of(self.customer, input=60),
                   request_of(self.customer, input=2**53), request_of(self.customer, input=40)]
         batch = api.CheckLimitsRequest(checks=checks)
@@ -142,7 +142,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check(api.MODE_PEEK, attributes=attributes, gpus=4)),
                          "allowed 1/1 100/0 1000/0 4/4")
 
-    def test_json(self):
+    def test_json_has_amounts_and_names_mistakes(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 20, "output": "10", "tokns": 1}}
         status, text = self.http.ask("POST", "/v1/check", check)
@@ -161,13 +161,13 @@ class AmountsTest:
             self.assertEqual(status, 400, text)
             self.assertIn(said, text)
 
-    def test_largest_amounts(self):
+    def test_largest_amounts_are_accepted(self):
         amounts = {f"{i:0255}": 2**53 for i in range(16)}
         answer = self.check(**amounts)
         self.assertEqual(text_of(answer), "allowed 2/1 100/0 1000/0")
         self.assertEqual(sorted(answer.uncounted_amounts), sorted(amounts))
 
-    def test_proxy(self):
+    def test_proxies_send_amounts(self):
         url = f"/v1/auth?domain=llm&customer={self.customer}&amount.input="
         self.assertEqual(self.http.ask("GET", url + "60")[0], 204)
         self.assertEqual(self.http.ask("GET", url + "60")[0], 429)
@@ -180,7 +180,7 @@ class AmountsTest:
         self.assertEqual(caller.ask("GET", "/v1/auth")[0], 204)
         self.assertEqual(caller.ask("GET", "/v1/auth")[0], 429)
 
-    def test_explain(self):
+    def test_explain_shows_the_counted_amounts(self):
         self.check(input=20)
         explained = subprocess.run(
             [SLUICE, "explain", "llm", f"customer={self.customer}", "--admin", self.admin],

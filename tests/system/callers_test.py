@@ -137,7 +137,7 @@ class DoorsTest(unittest.TestCase):
         self.assertEqual(len(doors.pop("CheckLimitStream")), 1)
         for door in LEASE_CALLS:
             self.assertEqual(doors.pop(door), "PERMISSION_DENIED", door)
-        self.assertEqual(set(doors.values()), {"UNAUTHENTICATED"}, "doors of operators")
+        self.assertEqual(set(doors.values()), {"UNAUTHENTICATED"}, "entry points of operators")
         self.assertEqual(caller.check("bank"), "PERMISSION_DENIED")
         self.assertEqual(caller.check("unknown"), "PERMISSION_DENIED", "the same if there is no such domain")
         for over_http in self.https("checkout"):

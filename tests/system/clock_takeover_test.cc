@@ -118,7 +118,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
     const int dripped = static_cast<int>(took / (kWindow / kLimit)) + 1;
     const bool drips = name == "token" || name == "leaky";
     const int most = name == "clock" ? kLimit : drips ? dripped : 0;
-    EXPECT_LE(admitted, most) << name << ": a step back created units";
+    EXPECT_LE(admitted, most) << name << ": a step back has added units";
   }
   std::map<std::string, std::chrono::duration<double>> opened;
   EXPECT_TRUE(WaitUntil(2 * kWindow, [&] {
@@ -129,7 +129,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
       if (fleet_->Check(peek).allowed()) opened[name] = SteadyNow() - taken_over;
     }
     return opened.size() == kLimits.size();
-  })) << "a step back left a counter stuck";
+  })) << "a step back has blocked a counter";
   // A sliding window may open a segment late.
   for (const auto& [name, after] : opened) EXPECT_LE(after, kWindow + milliseconds(600)) << name;
 }
@@ -139,7 +139,7 @@ TEST_F(TakeoverTest, ClockAnHourAhead_GrantsAsMuchAsANewCounter) {
   for (const auto& [name, admitted] : Admitted(2 * kLimit)) EXPECT_GE(admitted, kLimit) << name;
   TakeOver();
   for (const auto& [name, admitted] : Admitted(2 * kLimit)) {
-    EXPECT_GE(admitted, kLimit) << name << " is stuck";
+    EXPECT_GE(admitted, kLimit) << name << " is still blocked";
     EXPECT_LE(admitted, 2 * kLimit - 1) << name << " grants more than a fresh counter";
   }
 }

@@ -66,7 +66,7 @@ def write_secret(path, text):
 
 class ConfinedTest(unittest.TestCase):
     @unittest.skipIf(can_confine(), can_confine())
-    def test_without_root_on_a_read_only_file_system(self):
+    def test_runs_without_root_on_a_read_only_file_system(self):
         folder = readable_directory()
         program = folder / "sluiced"
         shutil.copy(SLUICED, program)

@@ -40,7 +40,7 @@ using Answers = std::vector<Answer>;
 struct Load {
   int callers = 64;
   int checks = std::numeric_limits<int>::max();  // the total
-  // Arrivals a second in all, whenever answers come. 0: each thread waits for its answer.
+  // Arrivals a second in total, independent of the answers. 0: each thread waits for its answer.
   double rate = 0;
   std::function<v1::CheckLimitRequest(int index)> request;  // thread-safe
   std::function<bool()> go_on = [] { return true; };        // thread-safe

@@ -137,7 +137,7 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_OneKey_AdmitExactlyTheirLimit) {
   }
 }
 
-TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
+TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitAsManyAsFit) {
   for (const std::string rule : {"window", "log"}) {
     const Answers answers = RunAll([&](int) { return WithCost(CheckOf("fleet", "/" + rule), 7); });
     EXPECT_EQ(CountAllowed(answers), kLimit / 7);
@@ -145,7 +145,7 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
   }
 }
 
-// By the store's last denial, all units are taken: it proves that no further check would fit.
+// At the time of the store's last denial, all units are taken, because no further check fits.
 // Servers also deny without the store; the times of those denials are only estimates of the store's
 // clock.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {
@@ -227,8 +227,8 @@ TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
   EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
   ExpectRemaining(kSiteLimit - allowed, "small-site", "/small-site");
   for (const auto& [user, count] : granted) {
-    // This uses an endpoint whose site is not full: if a server remembers a denial, it does not ask
-    // the store.
+    // This uses an endpoint whose site is not full, because a server that remembers a denial does
+    // not ask the store.
     ExpectRemaining(kUserBurst - count, "user", "/large-site", user);
   }
 }

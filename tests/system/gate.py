@@ -3,7 +3,7 @@
 Usage: gate.py REDIS_SOCKET [ADDRESS PORT]
 Prints the port it listens on. Each line of its input sets the behavior from then on, and is printed when it is in effect:
   delay MS   a round trip takes so many milliseconds longer
-  cut        from time to time a reply is passed on in part, then the connection closed
+  cut        from time to time a reply is passed on in part, then the connection is closed
   bytes      replies come byte by byte
 """
 

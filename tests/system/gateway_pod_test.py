@@ -188,7 +188,7 @@ class GatewayPodTest(unittest.TestCase):
         plane.send(version, *resources)
         return plane.next()
 
-    def test_life_of_the_pod(self):
+    def test_pod_works_from_start_to_stop(self):
         # The control plane is unavailable at the start: the probes succeed, and everything is
         # allowed.
         process = self.pod.start()

@@ -36,7 +36,7 @@ rules:
       - {algorithm: token_bucket, rate: 10/d, burst: 10, counts: requests}
       - {algorithm: fixed_window, limit: 1000, window: 30d, counts: {input: 3, output: 15}}
 """
-OTHER_PRICES = RULES.replace("input: 3, output: 15", "input: 30, output: 150")
+OTHER_WEIGHTS = RULES.replace("input: 3, output: 15", "input: 30, output: 150")
 SETTINGS = """
 callers:
   watcher: {{token_file: {folder}/watcher, domains: [llm], may: [peek]}}
@@ -126,7 +126,7 @@ class LeasesTest:
         self.assertEqual(self.left(), [9, 0])
         self.assertEqual(self.check().decision, api.DECISION_DENIED)
 
-    def test_renewed_and_released(self):
+    def test_lease_is_renewed_and_released(self):
         lease = self.take(input=100)
         renewed = self.grpc.call(
             LIMITER + "RenewLease", api.RenewLeaseRequest(lease_id=lease).SerializeToString())
@@ -136,9 +136,9 @@ class LeasesTest:
         self.assertEqual(outcome(self.settle(lease, input=0)), "OUTCOME_ALREADY_SETTLED")
         self.assertEqual(self.left(), [9, 700])
 
-    def test_other_prices_between_take_and_settlement(self):
+    def test_other_weights_between_take_and_settlement_change_nothing(self):
         lease = self.take(input=10)
-        self.rules.write_text(OTHER_PRICES, encoding="utf-8")
+        self.rules.write_text(OTHER_WEIGHTS, encoding="utf-8")
         self.sluice("reload", "--admin", self.admin)
         self.assertEqual(outcome(self.settle(lease, input=5)), "OUTCOME_SETTLED")
         self.rules.write_text(RULES, encoding="utf-8")
@@ -154,7 +154,7 @@ class LeasesTest:
         self.assertEqual(outcomes.count("OUTCOME_ALREADY_SETTLED"), 36)
         self.assertEqual(self.left(), [1, 892])
 
-    def test_hostile(self):
+    def test_hostile_settlements_change_nothing(self):
         lease = self.take(input=100)
         for edited in (lease.replace("100:input", "999:input"), lease.replace("60000000", "90000000"),
                        lease.replace("*3", "*4"), lease.replace("1000,", "9000,")):
@@ -175,7 +175,7 @@ class LeasesTest:
         self.assertEqual(self.check(ttl=0.099), "INVALID_ARGUMENT")
         self.assertEqual(self.left(), [9, 700])
 
-    def test_json(self):
+    def test_json_takes_and_settles_leases(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 100}, "leaseTtl": "60s"}
         status, text = self.http.ask("POST", "/v1/check", check)
@@ -192,7 +192,7 @@ class LeasesTest:
         self.assertIn("lease_ttl: only allowed with MODE_CONSUME", text)
         self.assertEqual(self.left(), [9, 820])
 
-    def test_tool(self):
+    def test_tool_takes_shows_and_settles_a_lease(self):
         where = ("--addr", self.address)
         request = ("llm", f"customer={self.customer}")
         taken = self.sluice("check", *request, "--amount", "input=100", "--lease-ttl", "60s", "--json",
@@ -210,7 +210,7 @@ class LeasesTest:
         self.assertIn("NOT FOUND", self.sluice("settle", unknown, *where, status=1))
         self.assertEqual(self.left(), [9, 940])
 
-    def test_hold(self):
+    def test_hold_settles_with_what_was_used(self):
         usage = pathlib.Path(running.directory()) / "usage"
         hold = ("hold", "llm", f"customer={self.customer}", "--amount", "input=100", "--lease-ttl",
                 "60s", "--settle-from", usage, "--addr", self.address, "--")
@@ -238,7 +238,7 @@ class LeasesTest:
 
 
 class EmbeddedTest(LeasesTest, unittest.TestCase):
-    def test_callers(self):
+    def test_callers_need_the_right_to_use_leases(self):
         folder = running.directory()
         for name in ("watcher", "worker", "stranger"):
             (folder / name).write_text(f"secret of {name}\n".replace(" ", "-"), encoding="utf-8")

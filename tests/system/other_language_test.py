@@ -99,7 +99,7 @@ def seconds(duration):
 
 
 class AnswersTest(unittest.TestCase):
-    def test_allowed_then_denied_with_retry_after(self):
+    def test_checks_are_allowed_then_denied_with_retry_after(self):
         first = check_limit(request(user="first", request_id="r1"))
         self.assertEqual(first.decision, pb.DECISION_ALLOWED)
         self.assertEqual(first.source, pb.SOURCE_STORE)
@@ -140,7 +140,7 @@ class AnswersTest(unittest.TestCase):
             answer = check_limit(request(user=user))
             self.assertEqual(answer.limits[0].remaining, 1, repr(user))
 
-    def test_request_without_a_matching_rule(self):
+    def test_request_without_a_matching_rule_is_allowed(self):
         for nobody in (request("/elsewhere"), pb.CheckLimitRequest(domain="unknown")):
             answer = check_limit(nobody)
             self.assertEqual(answer.decision, pb.DECISION_ALLOWED)

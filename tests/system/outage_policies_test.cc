@@ -52,8 +52,7 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(Policy, OutagePoliciesTest, testing::Values("allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Whatever the state of the counter, `allow` admits everything, and `deny` and `error` admit
-// nothing.
+// In every state of the counter, `allow` admits everything, and `deny` and `error` admit nothing.
 TEST_P(OutagePoliciesTest, RedisIsDown_AdmitsEverythingOrNothing) {
   EXPECT_EQ(CountAllowed(Ask(Of("", "half"), 50)), 50);
   EXPECT_EQ(CountAllowed(Ask(Of("", "spent"), 100)), 100);
@@ -91,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          testing::Values("local", "allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Servers do not know the holders of slots. So with `local`, they grant the limit once more, each
-// its share.
+// Servers do not know the holders of slots. So with `local`, they grant the limit a second time,
+// and each server grants its share of it.
 TEST_P(OutageSlotsTest, RedisIsDown_GrantsOneFurtherLimitOrNothing) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);

@@ -113,7 +113,7 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
 }
 
 // The units that Redis admitted before it was stopped and that some server did not see in an
-// answer. That server admits its share of them once more.
+// answer. That server admits its share of them a second time.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {
@@ -131,7 +131,7 @@ int CountFallbackAdmissions(const Answers& answers) {
   }));
 }
 
-TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_FleetAdmitsTheRest) {
+TEST_F(LocalOutageTest, StoppedUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/false);
   RestartRedis(CheckOf("outage", "/daily", "auditor"));
@@ -171,7 +171,7 @@ TEST_F(LocalOutageTest, BackUnderLoad_NothingIsAdmittedTwice) {
   }
 }
 
-TEST_F(LocalOutageTest, OneServerSawAFullLimit_OthersHaveSpentIt_AdmitsThatServersShare) {
+TEST_F(LocalOutageTest, OneServerSawNoneOfTheUnitsTaken_FleetAdmitsItsShareAgain) {
   const v1::CheckLimitRequest daily = CheckOf("outage", "/daily");
   EXPECT_EQ(Remaining(daily, 0), kLimit);
   for (int i = 0; i < kLimit; ++i) EXPECT_TRUE(fleet_.Check(daily, 1 + i % 2).allowed());

@@ -1,6 +1,6 @@
-"""Prefetched units on several real servers with one Redis: nothing is admitted beyond the limit, most
-decisions do not need Redis. Unused units are returned when rules change, when a server drains, and before
-their grant ends.
+"""Prefetched units on several real servers with one Redis: nothing is admitted beyond the limit,
+and most decisions do not need Redis. Unused units are returned when rules change, when a server
+drains, and before their grant ends.
 
 Usage: prefetch_test.py SLUICE SLUICED PYTHON_PROTO
 
@@ -178,7 +178,7 @@ class PrefetchTest(unittest.TestCase):
         running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([second], allowed), LIMIT)
 
-    def test_killed_server_costs_its_units_and_no_more(self):
+    def test_killed_server_loses_only_the_units_that_it_holds(self):
         first, second = self.servers(2)
         allowed = first.warm()
         first.process.kill()

@@ -69,7 +69,7 @@ class PrometheusTest(unittest.TestCase):
         return {alert["labels"]["alertname"]: alert for alert in self.ask("alerts")["alerts"]
                 if alert["state"] == "firing"}
 
-    def test_redis_stops_and_returns(self):
+    def test_alert_fires_until_redis_is_back(self):
         running.wait_until(lambda: self.value("up") == 1, 20, "a scrape")
         running.wait_until(lambda: self.value("sluice_redis_connected") == 1, 20, "Redis is connected")
         self.assertEqual(self.value("sluice_rules_loaded"), 1)

@@ -159,7 +159,7 @@ class Proxy:
 
 
 class FailsOpen:
-    """Tests also the 429 page. And if Sluice is down, requests pass, except logins."""
+    """Also tests the 429 page. If Sluice is down, requests pass, except logins."""
 
     def test_4_the_429_page_says_when_to_retry(self):
         for _ in range(11):

@@ -172,7 +172,7 @@ class FleetTest(unittest.TestCase):
 
 
 class ScreenTest(unittest.TestCase):
-    """On a pseudo-terminal of 30 lines of 100 characters."""
+    """The screen on a pseudo-terminal with 30 lines of 100 characters."""
 
     def setUp(self):
         self.server = watched()

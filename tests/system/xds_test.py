@@ -81,7 +81,7 @@ class XdsTest(unittest.TestCase):
         return self.plane.next()
 
     def health(self):
-        """What probes get: by HTTP, and by gRPC for the service and for the whole server."""
+        """The answers to probes: by HTTP, and by gRPC for the service and for the whole server."""
         return (status_of(self.http, "/healthcheck"),
                 *(self.envoy.call("/grpc.health.v1.Health/Check", field(1, name))
                   for name in (b"ratelimit", b"")))
@@ -122,7 +122,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(self.apply("1", config("edge", 5))["version"], "1")
         self.assertEqual(self.admitted("other"), 20)
 
-    def test_broken_stream_and_control_plane_that_is_down(self):
+    def test_rules_stay_while_the_stream_or_the_control_plane_is_down(self):
         self.start(FORCE_START_WITHOUT_INITIAL_CONFIG="true")
         self.assertEqual(self.health(), HEALTHY)
         self.apply("7", config("edge", 1))
@@ -174,7 +174,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(self.metric("sluice_xds_last_set_refused"), 0)
         self.assertIn("no rules are in force", self.sluice("rules"))
 
-    def test_budget_of_tokens_as_the_ai_gateway_counts_it_and_by_reservation(self):
+    def test_calls_of_the_ai_gateway_and_reservations_share_a_budget_of_tokens(self):
         self.start()
         self.apply("1", config("models", 1000))
 
@@ -202,7 +202,7 @@ class XdsTest(unittest.TestCase):
         self.assertFalse(self.envoy.is_over("models", value=b"bob", hits=0))
         self.assertTrue(self.envoy.is_over("models", value=b"bob"))
 
-    def test_metrics_for_prometheus_under_envoys_names(self):
+    def test_metrics_for_prometheus_have_envoys_names(self):
         self.start(USE_PROMETHEUS="true", PROMETHEUS_ADDR="127.0.0.1:0", PROMETHEUS_PATH="/stats")
         at = next(re.search(r"metrics: at (\S+), too", line) for line in self.process.heard
                   if "metrics: at" in line).group(1)
@@ -227,12 +227,12 @@ class XdsTest(unittest.TestCase):
             self.apply(version, *resources)
             self.assertEqual(self.health(), health, version)
 
-    def test_sigterm_before_the_first_set(self):
+    def test_sigterm_before_the_first_set_ends_the_server(self):
         self.start()
         self.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.process.wait(TIMEOUT), 0)
 
-    def test_50000_descriptors(self):
+    def test_50000_descriptors_are_in_force(self):
         self.start()
         began = time.monotonic()
         self.plane.tell(large={"version": "1", "domains": 5000, "descriptors": 10})

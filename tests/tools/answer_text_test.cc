@@ -112,7 +112,7 @@ TEST(AnswerText, LimitsThatCountAmounts_ShowTheUnits) {
       "  amount bytes was ignored: no rule of domain llm counts it\n");
 }
 
-TEST(CountsText, NamesAndWeights) {
+TEST(CountsText, NamesAndWeights_AreShown) {
   EXPECT_EQ(CountsText({{"requests", 1}}), "requests");
   EXPECT_EQ(CountsText({{"in", 1}, {"out", 1}}), "in + out");
   EXPECT_EQ(CountsText({{"in", 3}, {"out", 15}}), "3 in + 15 out");

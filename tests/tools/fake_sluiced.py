@@ -100,7 +100,8 @@ class FakeServer:
 
 
 def in_turn(*answers):
-    """Returns the answers one after another, then repeats the last one. Raises exceptions."""
+    """Returns the answers one after another, then repeats the last one. An answer that is an
+    exception is raised."""
     rest = list(answers)
 
     def answer(_):

@@ -126,7 +126,7 @@ class Changes {
   std::vector<LeaseKeeper::Change> changes_ SLUICE_GUARDED_BY(mutex_);
 };
 
-TEST(LeaseKeeper, Held_RenewedAtAThirdOfTtl) {
+TEST(LeaseKeeper, HeldLease_IsRenewedAtEachThirdOfItsTtl) {
   LeaseServer server({grpc::OK});
   const auto client = Client::Create({.address = server.address()}).value();
   Changes changes;
@@ -175,7 +175,7 @@ TEST(LeaseKeeper, RenewalsFailForAWhile_EachChangeIsReportedOnce) {
   EXPECT_EQ(server.renewals().size(), 5u);
 }
 
-TEST(LeaseKeeper, NoAnswerUntilTtl_OverdueAndStillRetried) {
+TEST(LeaseKeeper, NoAnswerUntilTtl_LeaseIsOverdueAndStillRetried) {
   std::vector<grpc::StatusCode> fates(4, grpc::UNAVAILABLE);
   fates.push_back(grpc::NOT_FOUND);
   LeaseServer server(fates);

@@ -38,7 +38,7 @@ TEST(LoadReportText, Summary) {
             "client   4.2 us of CPU a check, its thread 0 % busy\n");
 }
 
-TEST(LoadReportText, GeneratorLate_IsReportedIfItMatters) {
+TEST(LoadReportText, GeneratorIsLate_IsReportedIfItMatters) {
   load::LoadStats stats = Sample();
   stats.latest = std::chrono::milliseconds(12);
   EXPECT_EQ(LatenessText(stats), "");
@@ -48,7 +48,7 @@ TEST(LoadReportText, GeneratorLate_IsReportedIfItMatters) {
   EXPECT_THAT(LoadReportText(Plan(), stats), EndsWith(LatenessText(stats)));
 }
 
-TEST(LoadReportText, JsonOfAClosedLoop) {
+TEST(LoadReportText, JsonOfAClosedLoop_HasAllFields) {
   EXPECT_EQ(
       LoadReportJson(Plan(), Sample()),
       R"({"rpc":"unary","checks_per_message":1,"keys":100000,"distribution":"uniform",)"

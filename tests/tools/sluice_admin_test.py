@@ -304,7 +304,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertRegex(result.stdout, r"\Avalid: \d+ rules in 1 domain\n\Z")
 
-    def test_every_mistake_is_printed_exit_1(self):
+    def test_every_mistake_is_printed_and_exits_1(self):
         bad = SOURCE / "tests" / "config" / "bad"
         result = sluice("validate", bad)
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -316,7 +316,7 @@ class ValidateTest(unittest.TestCase):
         self.assertFalse(findings["valid"])
         self.assertEqual(len(findings["errors"]), len(result.stdout.splitlines()) - 1)
 
-    def test_single_file(self):
+    def test_single_file_is_validated(self):
         file = SOURCE / "config" / "rules" / "shop.yaml"
         self.assertEqual(
             sluice("validate", file).stdout, sluice("validate", file.parent).stdout
@@ -327,7 +327,7 @@ class ValidateTest(unittest.TestCase):
         envoys = next((SOURCE / "docker" / "envoy" / "rules").glob("*.yaml"))
         self.assertEqual(sluice("validate", "--envoy", envoys).returncode, 0)
 
-    def test_warnings_are_printed_exit_0(self):
+    def test_warnings_are_printed_and_exit_0(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "shop.yaml"
             file.write_text(
@@ -353,7 +353,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(ours.returncode, 1)
         self.assertIn("Sluice's own rules: sluice validate DIR", ours.stderr)
 
-    def test_no_files_exit_1_unreadable_exit_2(self):
+    def test_no_files_exit_1_and_unreadable_files_exit_2(self):
         with tempfile.TemporaryDirectory() as empty:
             result = sluice("validate", empty)
             self.assertEqual(result.returncode, 1)
@@ -368,7 +368,7 @@ class LogTest(unittest.TestCase):
     def entries(self, server):
         return [json.loads(line) for line in server.logged().splitlines()]
 
-    def test_json_every_line_is_an_object(self):
+    def test_in_json_every_line_is_an_object(self):
         server = Server(self, "--log-format", "json")
         odd = 'name: "quote \\" and\\nnewline"'
         server.write_rules(RULES.replace("name: trial", odd))
@@ -378,7 +378,7 @@ class LogTest(unittest.TestCase):
             self.assertEqual(list(entry), ["time", "level", "message"])
         self.assertTrue(any('quote " and' in entry["message"] for entry in entries), entries)
 
-    def test_json_even_when_the_start_fails(self):
+    def test_json_is_used_even_if_the_start_fails(self):
         with tempfile.TemporaryDirectory() as rules:
             shutil.copy(SOURCE / "tests" / "config" / "bad" / "many_at_once.yaml", rules)
             flags = ["--rules", rules, "--log-format", "json"]

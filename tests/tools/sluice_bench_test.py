@@ -92,7 +92,7 @@ class BenchTest(unittest.TestCase):
         )
         return summary
 
-    def test_every_rpc_every_check_allowed(self):
+    def test_every_rpc_allows_every_check(self):
         for rpc, checks in (("unary", 1), ("batch", 100), ("stream", 16)):
             summary = self.summary("/plenty", "--rpc", rpc, "--keys", "1000")
             self.assertEqual((summary["rpc"], summary["checks_per_message"]), (rpc, checks))
@@ -111,7 +111,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(quantiles, sorted(quantiles))
             self.assertGreater(quantiles[0], 0)
 
-    def test_one_key_denied_once_its_limit_is_reached(self):
+    def test_one_key_is_denied_after_its_limit_is_reached(self):
         for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):  # all of these use the same user
             summary = self.summary("/few", "--rpc", rpc)
             self.assertEqual(summary["allowed"], allowed, rpc)
@@ -129,7 +129,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((summary["loop"], summary["target_rate"]), ("open", 1000))
         self.assertEqual((summary["in_flight"], summary["allowed"]), (0, 200))
 
-    def test_table_for_people(self):
+    def test_summary_is_a_readable_table(self):
         result = self.bench("/plenty", "--threads", "2", "--distribution", "zipf", "--keys", "50")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"(?m)^checks   \d+ in .* \(\d+/s\)$")
@@ -153,7 +153,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertGreater(json.loads(output)["allowed"], 0)
 
-    def test_server_refuses_counted_by_code_exit_2(self):
+    def test_refusals_of_the_server_are_counted_by_code_and_exit_2(self):
         for rpc in ("unary", "batch", "stream"):
             result = run(
                 *("bench", "", "--addr", self.address, "--duration", "100ms", "--rpc", rpc),
@@ -199,7 +199,7 @@ class TlsTest(unittest.TestCase):
     def check(cls, *arguments):
         return run("check", "shop", "endpoint=/plenty", "user=1", "--addr", cls.address, *arguments)
 
-    def test_every_kind_of_check_over_tls(self):
+    def test_every_kind_of_check_works_over_tls(self):
         trusted = ("--tls-ca", self.certificate)
         self.assertEqual(self.check(*trusted).returncode, 0)
         self.assertEqual(self.check(*trusted, "--repeat", "50", "--concurrency", "4").returncode, 0)
@@ -225,7 +225,7 @@ class TlsTest(unittest.TestCase):
 
 
 class ArgumentTest(unittest.TestCase):
-    def test_mistakes_are_named_exit_2(self):
+    def test_mistakes_are_named_and_exit_2(self):
         for arguments, said in (
             ([], "DOMAIN is required"),
             (["shop", "user"], 'attribute "user": expected KEY=VALUE'),

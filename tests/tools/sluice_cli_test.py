@@ -105,7 +105,7 @@ class CheckTest(unittest.TestCase):
     def check(self, *arguments):
         return run("check", *self.request, "--addr", self.server.address, *arguments)
 
-    def test_one_allowed_decision_and_limits_exit_0(self):
+    def test_allowed_check_shows_decision_and_limits_and_exits_0(self):
         result = self.check()
         lines = result.stdout.splitlines()
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -114,7 +114,7 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(lines[2], r"^  pay-per-user\[1\]  fixed_window +999 of 1000 left  resets ")
         self.assertEqual(len(lines), 3)
 
-    def test_one_denied_shows_the_limit_and_the_time_exit_1(self):
+    def test_denied_check_shows_the_limit_and_the_time_and_exits_1(self):
         self.assertEqual(self.check("--cost", "20").returncode, 0)
         result = self.check()
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -123,7 +123,7 @@ class CheckTest(unittest.TestCase):
             r"^DENIED  by pay-per-user \(token_bucket 0 of 20 left\)  retry in 1 h 1\d min$",
         )
 
-    def test_cost_that_never_fits_no_retry_time(self):
+    def test_cost_that_never_fits_has_no_retry_time(self):
         result = self.check("--cost", "21")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("a retry cannot help", result.stdout)
@@ -133,13 +133,13 @@ class CheckTest(unittest.TestCase):
         for _ in range(2):
             self.assertIn("20 of 20 left", self.check("--peek").stdout)
 
-    def test_no_rule_says_so(self):
+    def test_check_without_a_rule_says_so(self):
         result = run("check", "elsewhere", "--addr", self.server.address)
         self.assertEqual(result.stdout, "ALLOWED  no rules for domain elsewhere\n")
         result = run("check", "shop", "endpoint=/other", "--addr", self.server.address)
         self.assertEqual(result.stdout, "ALLOWED  no rule of domain shop matches\n")
 
-    def test_misspelled_domain_gets_the_nearest(self):
+    def test_misspelled_domain_gets_the_nearest_name(self):
         for command in ("check", "explain"):
             result = run(command, "shopp", "--addr", self.server.address)
             self.assertEqual(
@@ -170,11 +170,11 @@ class CheckTest(unittest.TestCase):
         answer = run("check", "shop", "user=mallory", "--json", "--addr", self.server.address)
         self.assertEqual(json.loads(answer.stdout)["limits"][0]["rule"], "block-list")
 
-    def test_address_from_environment(self):
+    def test_address_is_read_from_the_environment(self):
         result = run("check", *self.request, environment={"SLUICE_ADDR": self.server.address})
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_json_of_one_is_the_apis_response(self):
+    def test_json_of_one_check_is_the_response_of_the_api(self):
         answer = json.loads(self.check("--json", "--cost", "20").stdout)
         self.assertEqual(answer["decision"], "DECISION_ALLOWED")
         self.assertEqual(answer["source"], "SOURCE_STORE")
@@ -187,7 +187,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(denied.returncode, 1)
         self.assertEqual(json.loads(denied.stdout)["decision"], "DECISION_DENIED")
 
-    def test_many_summary_exit_1_if_any_denied(self):
+    def test_many_checks_have_a_summary_and_exit_1_if_any_is_denied(self):
         result = self.check("--repeat", "50", "--concurrency", "8")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stdout, r"(?m)^checks   50 in .* \(\d+/s\)$")
@@ -198,10 +198,10 @@ class CheckTest(unittest.TestCase):
             result.stdout, r"(?m)^latency  p50 .+  p90 .+  p99 .+  p99\.9 .+  max .+$"
         )
 
-    def test_many_all_allowed_exit_0(self):
+    def test_many_allowed_checks_exit_0(self):
         self.assertEqual(self.check("--repeat", "20").returncode, 0)
 
-    def test_many_json(self):
+    def test_many_checks_have_one_json_summary(self):
         result = self.check("--repeat", "50", "--concurrency", "8", "--json")
         summary = json.loads(result.stdout)
         self.assertEqual(result.returncode, 1)
@@ -284,7 +284,7 @@ class CheckTest(unittest.TestCase):
         at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
         self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 
-    def test_output_that_cannot_be_written_exit_2(self):
+    def test_output_that_cannot_be_written_exits_2(self):
         def with_full(stream, *arguments):
             with open("/dev/full", "wb") as full:
                 streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
@@ -297,13 +297,13 @@ class CheckTest(unittest.TestCase):
         result = with_full("stderr", "check", *self.request, *load)
         self.assertEqual((result.returncode, json.loads(result.stdout)["allowed"]), (0, 12))
 
-    def test_rate_is_kept_and_progress_shown(self):
+    def test_rate_is_kept_and_progress_is_shown(self):
         result = self.check("--repeat", "60", "--rate", "50", "--json")
         summary = json.loads(result.stdout)
         self.assertGreaterEqual(summary["seconds"], 59 / 50)
         self.assertRegex(result.stderr, r"^\d+ of 60 checks: \d+ allowed, \d+ denied, 0 errors, ")
 
-    def test_error_of_the_server_is_printed_exit_2(self):
+    def test_error_of_the_server_is_printed_and_exits_2(self):
         result = run("check", "", "--addr", self.server.address)
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"^sluice: INVALID_ARGUMENT: .*domain")
@@ -319,7 +319,7 @@ class ArgumentTest(unittest.TestCase):
         self.assertIn(said, result.stderr, arguments)
         self.assertEqual(result.stdout, "", arguments)
 
-    def test_mistakes_are_named_exit_2(self):
+    def test_mistakes_are_named_and_exit_2(self):
         for arguments, said in (
             ([], "Usage: sluice"),
             (["nonsense"], "unknown command nonsense\n"),
@@ -356,7 +356,7 @@ class ArgumentTest(unittest.TestCase):
         ):
             self.assert_refused(arguments, said)
 
-    def test_invalid_token_is_not_printed_exit_2(self):
+    def test_invalid_token_is_not_printed_and_exits_2(self):
         with tempfile.TemporaryDirectory() as directory:
             tokens = pathlib.Path(directory) / "tokens"
             tokens.write_text("opensesame\nopensesame2\n", encoding="utf-8")
@@ -388,7 +388,7 @@ class ArgumentTest(unittest.TestCase):
             self.assertIn("no server answers at unix:/nonexistent/socket", result.stderr)
             self.assertIn("scripts/run.sh", result.stderr)
 
-    def test_no_server_json_is_still_json(self):
+    def test_without_a_server_json_is_still_json(self):
         result = run("check", "shop", "--json", "--addr", "unix:/nonexistent/socket")
         self.assertEqual(json.loads(result.stdout)["error"]["code"], "UNAVAILABLE")
 

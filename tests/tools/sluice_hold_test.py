@@ -105,7 +105,7 @@ class LeaseTest(HoldTest):
         self.assert_released()
         self.assertEqual({r.lease_id for r in self.server.requests("renew")}, {"a lease"})
 
-    def test_the_request_of_a_hold(self):
+    def test_the_request_of_a_hold_has_the_given_fields(self):
         self.assertEqual(self.hold("true", flags=["--cost", "2", "--amount", "gpus=3"]).returncode, 0)
         (request,) = self.server.requests("check")
         self.assertEqual((request.domain, request.cost), ("shop", 2))
@@ -114,7 +114,7 @@ class LeaseTest(HoldTest):
         self.assertIn(request.mode, (pb.MODE_UNSPECIFIED, pb.MODE_CONSUME))
         self.assertFalse(request.HasField("max_wait"))
 
-    def test_exit_status_is_the_command_s(self):
+    def test_exit_status_is_that_of_the_command(self):
         for command, status in (
             (["true"], 0),
             (["sh", "-c", "exit 7"], 7),
@@ -151,7 +151,7 @@ class LeaseTest(HoldTest):
         held = self.hold(*command)
         self.assertEqual(held.stdout, alone.stdout, held.stderr)
 
-    def test_parent_that_ignores_sigchld_status_kept(self):
+    def test_status_is_kept_if_the_parent_ignores_sigchld(self):
         result = self.hold(
             "sh", "-c", "exit 7", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         )
@@ -167,7 +167,7 @@ class LeaseTest(HoldTest):
 
 
 class DeniedTest(HoldTest):
-    def test_says_when_to_retry_exit_1_command_not_run(self):
+    def test_denial_says_when_to_retry_exits_1_and_runs_no_command(self):
         self.server.check = lambda _: denied(12)
         result = self.hold("echo", "ran")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -177,7 +177,7 @@ class DeniedTest(HoldTest):
         self.assert_released(0)
 
     def test_wait_tries_until_granted(self):
-        # The tool retries not too often, but soon enough if a slot is released early.
+        # The tool does not retry too often, but soon enough to get a slot that is released early.
         self.server.check = in_turn(denied(1e-6), denied(3600), granted())
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
@@ -191,7 +191,7 @@ class DeniedTest(HoldTest):
         self.assertLess(waits[2], 60 - 1)
         self.assert_released()
 
-    def test_wait_has_passed_exit_1(self):
+    def test_wait_that_has_passed_exits_1(self):
         self.server.check = lambda _: denied(3600)
         begun = time.monotonic()
         result = self.hold("echo", "ran", flags=["--wait", "900ms"])
@@ -209,7 +209,7 @@ class DeniedTest(HoldTest):
 
 
 class NoLeaseTest(HoldTest):
-    def test_no_concurrency_limit_exit_2_command_not_run(self):
+    def test_no_concurrency_limit_exits_2_and_runs_no_command(self):
         window = pb.LimitStatus(rule="pay", algorithm=pb.ALGORITHM_FIXED_WINDOW, admitted=True)
         no_rule = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_NO_RULE)
         uncounted = slots(admitted=True, units=0)  # the limit counts an amount that was not given
@@ -221,7 +221,7 @@ class NoLeaseTest(HoldTest):
             self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
             self.assertIn("Other limits:   --lease-ttl 60s holds their units\n", result.stderr)
 
-    def test_rules_waive_the_slot_command_runs(self):
+    def test_command_runs_if_the_rules_require_no_slot(self):
         unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)
         shadow = allowed(limits=[slots(shadow=True)])
         fallback = pb.CheckLimitResponse(
@@ -235,7 +235,7 @@ class NoLeaseTest(HoldTest):
             self.assertEqual(bool(said), bool(result.stderr))
         self.assert_released(0)
 
-    def test_error_exit_2_command_not_run(self):
+    def test_error_exits_2_and_runs_no_command(self):
         self.server.check = in_turn(Failure(grpc.StatusCode.INVALID_ARGUMENT, "domain is empty"))
         result = self.hold("echo", "ran")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
@@ -244,7 +244,7 @@ class NoLeaseTest(HoldTest):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("no server answers", result.stderr)
 
-    def test_no_command_exit_2(self):
+    def test_no_command_exits_2(self):
         for arguments, missing in (
             (["shop"], "COMMAND"),
             (["shop", "--"], "COMMAND"),
@@ -274,7 +274,7 @@ class SignalTest(HoldTest):
             self.assertEqual(stdout, f"{name}\n")
             self.assert_released()
 
-    def test_command_killed_by_a_signal_exit_128_and_signal(self):
+    def test_command_killed_by_a_signal_exits_128_plus_the_signal(self):
         for name in ("HUP", "INT", "TERM"):
             self.server.calls.clear()
             number = signal.Signals[f"SIG{name}"]
@@ -289,7 +289,7 @@ class SignalTest(HoldTest):
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
 
-    def test_lease_held_until_the_command_has_ended(self):
+    def test_lease_is_held_until_the_command_has_ended(self):
         script = f"trap 'echo ending; read line; exit 5' TERM; echo ready; {FOR_EVER}"
         process = self.started(script)
         process.send_signal(signal.SIGTERM)
@@ -332,7 +332,7 @@ class SignalTest(HoldTest):
         self.assertEqual(stdout, "")
         self.assert_released()
 
-    def test_nohup_signals_stay_ignored(self):
+    def test_signals_ignored_by_nohup_stay_ignored(self):
         def answer(_):
             process.send_signal(signal.SIGHUP)
             return granted() if len(self.server.requests("check")) > 1 else denied(0.1)
@@ -402,7 +402,7 @@ class TroubleTest(HoldTest):
         self.assertEqual(lines[1], "sluice: the lease is renewed again")
         self.assert_released()
 
-    def test_lost_lease_is_printed_once_command_continues(self):
+    def test_lost_lease_is_printed_once_and_the_command_continues(self):
         self.server.renew = in_turn(NOT_FOUND)
         process = self.start("cat")
         line = process.stderr.readline()
@@ -420,7 +420,7 @@ class TroubleTest(HoldTest):
             _, stderr = self.finish(process, 128 + signal.SIGTERM)
             self.assertIn("another caller may have its slot", stderr)
 
-    def test_closed_stderr_lease_is_still_released(self):
+    def test_lease_is_released_although_stderr_is_closed(self):
         self.server.renew = in_turn(UNAVAILABLE, pb.RenewLeaseResponse(ttl=seconds(0.3)), NOT_FOUND)
         read_end, write_end = os.pipe()
         os.close(read_end)
@@ -430,7 +430,7 @@ class TroubleTest(HoldTest):
         self.finish(process, 0, "")
         self.assert_released()
 
-    def test_server_gone_at_the_end_status_kept(self):
+    def test_status_is_kept_if_the_server_is_gone_at_the_end(self):
         self.server.release = in_turn(UNAVAILABLE)
         result = self.hold("sh", "-c", "exit 7")
         self.assertEqual(result.returncode, 7)

@@ -100,7 +100,7 @@ class SameDecisions(unittest.TestCase):
         self.assertEqual(over_time["seconds"], 1)
         return over_time["checked_denied"]
 
-    def test_every_interval_of_many_requests(self):
+    def test_every_interval_of_many_requests_agrees(self):
         at = START
         denied, checked, logged = collections.Counter(), collections.Counter(), []
         for _ in range(REQUESTS):
@@ -113,7 +113,7 @@ class SameDecisions(unittest.TestCase):
         self.assertGreater(sum(denied.values()), 500)
         self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
 
-    def test_every_decision_of_one_request_a_second(self):
+    def test_every_decision_of_one_request_a_second_agrees(self):
         for day in range(DAYS):  # after a day, all counters are as new
             begin = START + day * 86_400_000_000
             logged, denied = zip(*(

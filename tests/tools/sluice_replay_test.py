@@ -112,7 +112,7 @@ class Replay(unittest.TestCase):
         both = self.replay("--reorder", "5s", self.rules, second_half, packed)
         self.assertEqual(both["result"], found["result"])
 
-    def test_spreads_whole_seconds(self):
+    def test_times_of_whole_seconds_are_spread(self):
         rules = self.write("even.yaml", BUCKET.replace("1/s", "20/s").replace("burst: 2", "burst: 1"))
         log = self.write("even.log", "".join(nginx("1.1.1.1", START + i // 20) for i in range(200)))
         self.assertEqual(self.replay(rules, log)["result"]["denied"], 0)
@@ -223,7 +223,7 @@ rules:
         refused = self.run_tool("--suggest", "1%", self.rules, "-", status=2, input="")
         self.assertIn("standard input", refused.stderr)
 
-    def test_the_five_commands_of_the_documents(self):
+    def test_the_five_commands_of_the_documents_work(self):
         page = (SOURCE / "docs/replay.md").read_text(encoding="utf-8")
         self.write("guess.yaml", re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
         commands = re.findall(r"(?m)^\d\. `sluice ([^`]*)`", page)
@@ -261,7 +261,7 @@ rules:
         self.assertRegex(found["stopped"], rf"line {counters + 1}:")
         self.assertEqual(found["result"]["checked"], counters)
 
-    def test_no_request_has_no_time(self):
+    def test_replay_without_decided_requests_has_no_times(self):
         full = self.write("full.log", nginx("10.0.0.1", START) * 110_000)
         said = self.run_tool("--memory", "2MiB", self.rules, full, status=2).stdout
         self.assertRegex(said, r"^[0-9,]+ requests, none decided\n")

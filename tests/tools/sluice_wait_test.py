@@ -31,7 +31,7 @@ class WaitTest(unittest.TestCase):
         result = run("check", "shop", "--addr", self.server.address, *arguments)
         return result, time.monotonic() - answered[-1]
 
-    def test_one_sleeps_then_says_so(self):
+    def test_one_check_sleeps_and_then_says_so(self):
         self.server.check = lambda _: allowed(wait=seconds(WAIT))
         result, slept = self.check("--wait", "60s")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -39,7 +39,7 @@ class WaitTest(unittest.TestCase):
         self.assertIn("waited 300 ms", result.stdout)
         self.assertEqual(self.server.requests("check")[0].max_wait, seconds(60))
 
-    def test_one_json_is_the_api_s(self):
+    def test_json_of_one_check_is_the_response_of_the_api(self):
         self.server.check = lambda _: allowed(wait=seconds(WAIT))
         result, slept = self.check("--wait", "60s", "--json")
         self.assertGreaterEqual(slept, WAIT)
@@ -52,13 +52,13 @@ class WaitTest(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("start in 1 h", result.stdout)
 
-    def test_without_wait_does_not_sleep(self):
+    def test_check_without_wait_does_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         result, _ = self.check()
         self.assertIn("start in 1 h", result.stdout)
         self.assertFalse(self.server.requests("check")[0].HasField("max_wait"))
 
-    def test_denied_does_not_sleep_exit_1(self):
+    def test_denied_check_does_not_sleep_and_exits_1(self):
         self.server.check = lambda _: pb.CheckLimitResponse(
             decision=pb.DECISION_DENIED, retry_after=seconds(3600)
         )
@@ -81,7 +81,7 @@ class WaitTest(unittest.TestCase):
 
         self.server.check = reserve
 
-    def test_many_behave_like_guavas_acquire(self):
+    def test_many_checks_wait_like_guavas_acquire(self):
         for callers in ("1", "4"):
             self.reserve_every(0.2)
             result, _ = self.check(
@@ -95,7 +95,7 @@ class WaitTest(unittest.TestCase):
             # The last permit is due 5 intervals after the first, and its caller sleeps until then.
             self.assertGreaterEqual(summary["seconds"], 1)
 
-    def test_many_one_caller_asks_again_only_after_its_wait(self):
+    def test_one_caller_of_many_checks_asks_again_only_after_its_wait(self):
         self.server.check = lambda _: allowed(wait=seconds(0.1))
         result, slept = self.check("--wait", "60s", "--repeat", "4")
         times = self.server.times("check")
@@ -104,7 +104,7 @@ class WaitTest(unittest.TestCase):
         self.assertGreaterEqual(slept, 0.1)
         self.assertRegex(result.stdout, r"(?m)^waits +4, 400 ms in all  p50 100 ms .* max 100 ms$")
 
-    def test_many_no_waits_no_line(self):
+    def test_many_checks_without_waits_print_no_line_of_waits(self):
         result, _ = self.check("--wait", "60s", "--repeat", "4")
         self.assertNotIn("waits", result.stdout)
 
@@ -138,7 +138,7 @@ class ModeTest(unittest.TestCase):
         result = run("check", "llm", "--mode", "charge", "--addr", server.address, "--json")
         self.assertEqual(json.loads(result.stdout)["limits"][0]["droppedCost"], "25")
 
-    def test_mistakes_exit_2(self):
+    def test_mistakes_in_flags_exit_2(self):
         for arguments, said in (
             (["--mode", "borrow"], "--mode"),
             (["--mode", "charge", "--peek"], "--peek"),

@@ -4,13 +4,16 @@
 //   shop pay_async ADDRESS USER...        the same, without blocking
 //   shop first ADDRESS                    checks once, with the default options
 //   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-//   shop queue ADDRESS CALLS              calls that often, one after another; prints milliseconds
+//   shop queue ADDRESS CALLS              makes that many calls, one after another; prints ms
 //   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
-//   shop reserve ADDRESS USER           works thrice for estimated tokens, settles those used
-//   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms
-//   shop outcomes ADDRESS                 works eight times, and says how it went
+//   shop reserve ADDRESS USER             works three times for estimated tokens, and settles
+//                                         those used
+//   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX
+//                                         takes tokens, and settles them after a line of standard
+//                                         input; DRAIN and SETTLE_FOR are in ms
+//   shop outcomes ADDRESS                 works eight times, and reports how the work went
 //   shop serve ADDRESS                    serves gRPC until standard input ends
 
 #include <atomic>
@@ -62,7 +65,7 @@ void Pay(const std::string& address, const Arguments& users) {
   }
 }
 
-// The destructor of each client waits for its answer.
+// The destructor of each client waits for the answer.
 void PayAsync(const std::string& address, const Arguments& users) {
   for (const std::string& user : users) {
     sluice::Decision decided;
@@ -251,7 +254,7 @@ void Outcomes(const std::string& address, const Arguments&) {
   std::cout << "done" << std::endl;
 }
 
-// The calls' metadata `user`.
+// The attribute `user`, from the call's metadata.
 Attributes ByUser(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   const auto user = metadata.find("user");

@@ -1,5 +1,5 @@
-// Services without limits, in both of gRPC's APIs: Health, and Reflection (of which only the stream
-// matters here: it answers each request with an empty response).
+// Services without limits, in both of gRPC's APIs: Health, and Reflection, of which only the stream
+// is used here. It answers each request with an empty response.
 #pragma once
 
 #include "grpc/health/v1/health.grpc.pb.h"

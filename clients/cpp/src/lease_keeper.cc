@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 // The timeout of a call, which waits this long for a connection. The destructor of the client waits
 // just as long.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
-// The pause between attempts to settle; doubled each time.
+// The pause between attempts to settle, which is doubled each time.
 constexpr milliseconds kFirstPause(100);
 constexpr milliseconds kLastPause(1000);
 
@@ -25,7 +25,7 @@ milliseconds Jitter(milliseconds pause) {
       std::uniform_int_distribution<milliseconds::rep>(pause.count() / 2, pause.count())(random));
 }
 
-// The answer is ignored.
+// Starts a call whose answer is ignored.
 template <class Request, class Response>
 void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method, Request request,
           microseconds timeout) {
@@ -67,7 +67,7 @@ void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& t
   changed_.notify_all();
 }
 
-// Sets how the work went.
+// Sets the fields of the request that tell how the work went.
 template <class Request>
 void LeaseKeeper::SetHold(const Work& work, Request& request) const {
   v1::HoldOutcome outcome = work.outcome_;
@@ -144,7 +144,7 @@ void LeaseKeeper::Run() {
   }
 }
 
-// The caller holds mutex_, here and in the next two.
+// REQUIRES of this function and the next two: the caller holds mutex_.
 void LeaseKeeper::RenewDue(Clock::time_point now) {
   for (auto& [id, renewal] : renewals_) {
     if (renewal.due > now) continue;
@@ -185,9 +185,9 @@ void LeaseKeeper::Attempt(Settlement settlement) {
 
 void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                             v1::Outcome outcome) {
-  // After QUEUED, the settlement is repeated, since the server that answered may die. After
-  // NOT_FOUND, too, since a lease taken during an outage is not found until its server reaches the
-  // store.
+  // After QUEUED, the settlement is repeated, since the server that answered may die. It is also
+  // repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found
+  // until its server reaches the store.
   const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&
                       !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
   {

@@ -31,18 +31,19 @@ class LeaseKeeper {
   LeaseKeeper(PendingCalls& calls, const Options& options);
   ~LeaseKeeper();
 
-  // Renews the lease until Release or Settle.
+  // Renews the lease until Release or Settle is called.
   void Add(const std::string& id, const google::protobuf::Duration& ttl);
 
   // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id, const Work& work);
 
-  // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
-  // the lease was granted while the store did not answer.
+  // Stops renewing the lease and repeats the settlement until it is stored. Returns at once.
+  // `local`: the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all.
+  // Waits, for at most options.drain, until settlements are stored. Returns how many are lost in
+  // all.
   std::size_t Close();
 
  private:

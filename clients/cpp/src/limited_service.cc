@@ -37,8 +37,8 @@ void ReportCanceled(const grpc::ServerContextBase& context, Work& work) {
   work.Report(is_late ? v1::HOLD_OUTCOME_OVERLOAD : v1::HOLD_OUTCOME_IGNORE);
 }
 
-// Checks each call of a method before the method's own handler runs it. That handler parses the
-// request, so a denied call is not parsed; until then, the request is the raw buffer.
+// Checks each call of a method before the method's own handler runs it. The method's handler parses
+// the request, so a denied call is not parsed. Until then, the request is the raw buffer.
 class LimitedHandler : public MethodHandler {
  public:
   LimitedHandler(MethodHandler& method, std::string name, Client& client, std::string domain,

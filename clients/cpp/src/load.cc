@@ -25,7 +25,7 @@ std::vector<std::string> Words(const std::string& path) {
   return {std::istream_iterator<std::string>(file), {}};
 }
 
-// Of a line such as "MemTotal: 1024 kB"; in bytes.
+// The value of a line such as "MemTotal: 1024 kB", in bytes.
 double Kibibytes(const std::string& path, const std::string& name) {
   const std::vector<std::string> words = Words(path);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {

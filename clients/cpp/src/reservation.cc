@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// What a request takes by name, with the defaults of the API.
+// The amounts that a request takes, by name, with the defaults of the API.
 Amounts HeldBy(const v1::CheckLimitRequest& request) {
   const uint64_t cost = request.has_cost() ? request.cost() : 1;
   Amounts held(request.amounts().begin(), request.amounts().end());
@@ -65,7 +65,7 @@ void Reservation::Settle(const Amounts& amounts) {
   Amounts left = used_;
   for (const Part& part : parts_) {
     Amounts share = left;
-    if (&part != &parts_.back()) {  // it gets at most what it held; the last part gets the rest
+    if (&part != &parts_.back()) {  // at most what the part held; the last part gets the rest
       for (auto& [name, value] : share) {
         const auto held = part.held.find(name);
         value = held == part.held.end() ? 0 : std::min(value, held->second);
@@ -81,7 +81,7 @@ bool Reservation::Take(const v1::CheckLimitRequest& request) {
   decision_ = client_->Check(request);
   if (!decision_.allowed) return false;
   const v1::Lease& lease = decision_.response.lease();
-  // Without a lease there is nothing to settle: no rule counts, or no server answered.
+  // Without a lease there is nothing to settle: no rule counts the request, or no server answered.
   if (!lease.id().empty() && keeper_ != nullptr) {
     keeper_->Add(lease.id(), lease.ttl());
     const bool local = decision_.response.source() == v1::SOURCE_FALLBACK;

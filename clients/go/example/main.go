@@ -8,8 +8,10 @@
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends
 //	example reserve ADDRESS USER             works three times for estimated tokens, and settles those used
-//	example settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
-//	example outcomes ADDRESS                 works eight times, and says how it went
+//	example settle ADDRESS USER DRAIN SETTLE_FOR MAX
+//	                                         takes tokens, and settles them after a line of standard
+//	                                         input; DRAIN and SETTLE_FOR are in ms
+//	example outcomes ADDRESS                 works eight times, and reports how the work went
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
 package main
 

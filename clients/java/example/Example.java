@@ -43,7 +43,7 @@ import sluice.v1.Mode;
  *
  * <pre>
  * pay ADDRESS USER...            pays once for each user, by a plain proxy
- * spring ADDRESS USER...         the same, by Spring's
+ * spring ADDRESS USER...         the same, by Spring's proxy
  * async ADDRESS USER...          the same, without blocking
  * first ADDRESS                  checks once, with the default options
  * crowd ADDRESS THREADS CALLS    that many threads pay for one user; prints how many did
@@ -53,8 +53,10 @@ import sluice.v1.Mode;
  * export ADDRESS                 holds a slot until standard input ends
  * reserve ADDRESS USER           works three times for estimated tokens, and settles those used
  * reserve_async ADDRESS USER     the same, without blocking
- * settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
- * outcomes ADDRESS               works eight times, and says how it went
+ * settle ADDRESS USER DRAIN SETTLE_FOR MAX
+ *                                takes tokens, and settles them after a line of standard input;
+ *                                DRAIN and SETTLE_FOR are in ms
+ * outcomes ADDRESS               works eight times, and reports how the work went
  * serve ADDRESS                  serves gRPC and HTTP until standard input ends
  * </pre>
  */

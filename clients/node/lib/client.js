@@ -66,14 +66,15 @@ const credentialsOf = (tls) => {
   return grpc.credentials.createSsl(ca || null, key || null, cert || null);
 };
 
-// Reads and writes messages once, because that code is generated when it is first used.
+// Reads and writes messages once, because the code that does this is generated when it is first
+// used.
 function loadMessages() {
   const {requestSerialize, responseSerialize, responseDeserialize} = RateLimiter.service.CheckLimit;
   requestSerialize({domain: 'd', attributes: {a: ''}});
   responseDeserialize(responseSerialize({limits: [{rule: ''}], lease: {id: ''}, decided_at: {}}));
 }
 
-// Runs `work`, then calls `end` with its error, if it has failed.
+// Runs `work`, then calls `end`, with the error of `work` if it has failed.
 async function ending(end, work) {
   let failure;
   try {
@@ -134,8 +135,8 @@ class Client {
     });
   }
 
-  // Waits until settlements are stored and releases are answered, at most `drain` ms. Returns how many
-  // settlements are lost in all.
+  // Waits until settlements are stored and releases are answered, for at most `drain` ms. Returns
+  // how many settlements are lost in all.
   async close() {
     const lost = await this.#leases.close(this.#drain);
     this.#stub.close();
@@ -173,10 +174,10 @@ class Client {
     });
   }
 
-  // Takes units of all limits under a lease, which is renewed. `work(reservation)` runs if the request is
-  // allowed; when it ends, the reservation is settled with what `reservation.use` said, even if the
-  // work fails. Without `work`, returns the reservation, which the caller settles. Throws Limited
-  // if denied.
+  // Takes units of all limits under a lease, which is renewed. If the request is allowed, runs
+  // `work(reservation)`. When the work ends, even if it fails, the reservation is settled with what
+  // `reservation.use` reported. Without `work`, returns the reservation, which the caller settles.
+  // If the request is denied, throws Limited.
   async reserve(domain, attributes, work, options) {
     if (typeof work !== 'function') return this.#reserve(domain, attributes, work);
     const reservation = await this.#reserve(domain, attributes, options);

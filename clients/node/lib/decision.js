@@ -15,7 +15,7 @@ class Decision extends Work {
   constructor(allowed, response, failure) {
     super();
     this.allowed = allowed;
-    this.failure = failure;  // why no server answered, so that the client decided; else undefined
+    this.failure = failure;  // why the client decided, not a server; undefined if a server answered
     this.answered = failure === undefined;
     this.response = response || {limits: []};
     this.wait = millis(this.response.wait);  // ms before the allowed request starts

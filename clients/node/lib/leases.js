@@ -9,8 +9,8 @@ const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 // Whether no other attempt can change the outcome. After QUEUED, the settlement is repeated, since
-// the server that answered may die. After NOT_FOUND, too, if the lease was taken during an outage: it is not
-// found until its server reaches the store.
+// the server that answered may die. It is also repeated after NOT_FOUND if the lease was taken
+// during an outage: such a lease is not found until its server reaches the store.
 const isFinal = (outcome, local) =>
   outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
 
@@ -41,8 +41,8 @@ class Leases {
     return () => clearInterval(renewing);
   }
 
-  // If the answer never arrives, the slot is free after the ttl.
-  // `hold` has the fields that Work.ended returns.
+  // Releases a lease. If the answer never arrives, the slot is free after the ttl. `hold` has the
+  // fields that Work.ended returns.
   release(id, hold) {
     this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
   }
@@ -61,7 +61,7 @@ class Leases {
     }));
   }
 
-  // Waits for releases and settlements, at most `drain` ms. Returns how many settlements are
+  // Waits for releases and settlements, for at most `drain` ms. Returns how many settlements are
   // lost in all.
   async close(drain) {
     let timer;
@@ -79,7 +79,7 @@ class Leases {
     this.#calls.add(call);
   }
 
-  // Returns why the settlement was not stored; undefined if it was.
+  // Returns why the settlement was not stored; undefined if it was stored.
   async #store(request, local) {
     const end = Date.now() + this.#options.settleFor;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {

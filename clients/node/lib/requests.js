@@ -6,9 +6,9 @@ const {errorOfResponse} = require('./work');
 
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes `endpoint`
 // (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied request gets
-// 429. If no server answers and the client is 'closed', a request gets 503. Every response has
-// RateLimit and RateLimit-Policy, and a denial has Retry-After. The application finds the decision in
-// `request.sluice`.
+// 429 and Retry-After. If no server answers and the client is 'closed', a request gets 503. If
+// limits were checked, the response has RateLimit and RateLimit-Policy. The application finds the
+// decision in `request.sluice`.
 function limitRequests(client, domain, attributes = () => ({}), options = {}) {
   return async (request, response, next) => {
     try {

@@ -44,8 +44,8 @@ class Reservation extends Work {
     await this.#add(await this.#take(held), held);
   }
 
-  // Ends the reservation with what was used, in the background. `error`: of work that failed. Settling again
-  // does nothing.
+  // Ends the reservation with what was used, in the background. `error`: the error of the work, if
+  // it failed. Settling again does nothing.
   settle(amounts = {}, error = undefined) {
     if (!this.#open) return;
     this.#open = false;
@@ -63,12 +63,13 @@ class Reservation extends Work {
     this.settle();
   }
 
-  // For `await using`. Does not wait until the settlement is stored: `client.close()` does.
+  // For `await using`. Does not wait until the settlement is stored: `client.close()` waits for
+  // that.
   async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')]() {
     this.settle();
   }
 
-  // Without a lease there is nothing to settle: no rule counts, or no server answered.
+  // Without a lease there is nothing to settle: no rule counts the request, or no server answered.
   async #add(decision, held) {
     this.decision = decision;
     const {lease} = decision.response;
@@ -87,7 +88,8 @@ class Reservation extends Work {
   }
 }
 
-// Distributes what was used over the parts: each gets at most what it held, the last one the rest.
+// Distributes what was used over the parts: each gets at most what it held; the last one gets the
+// rest.
 function split(parts, used) {
   const left = {...used};
   return parts.map((held, index) => {

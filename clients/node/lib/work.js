@@ -1,4 +1,4 @@
-// How the work went for which slots were held. `concurrency` limits with `adapt` learn from it.
+// How the work under a lease of slots went. `concurrency` limits with `adapt` learn from it.
 'use strict';
 
 const fs = require('fs');
@@ -14,8 +14,8 @@ const PERIOD = 1000;  // ms over which the CPU is measured
 
 const isOverload = (httpStatus) => httpStatus === 429 || httpStatus >= 500;
 
-// 'ok' without an error; 'overload' for timeouts, broken or refused connections, and the HTTP and gRPC
-// statuses that mean them; else 'ignore'.
+// 'ok' if there is no error; 'overload' for a timeout, a broken or refused connection, or an HTTP
+// or gRPC status that means overload; otherwise 'ignore'.
 function outcomeOf(error) {
   if (error === undefined) return 'ok';
   const says = (cause) => cause.name === 'TimeoutError' || CODES.has(cause.code)
@@ -23,13 +23,14 @@ function outcomeOf(error) {
   return [error, error?.cause].some((it) => it && says(it)) ? 'overload' : 'ignore';
 }
 
-// The error of a response, which may not have been sent completely.
+// The error of a response; undefined if it was sent completely and its status does not mean
+// overload.
 const errorOfResponse = (response) => {
   if (!response.writableFinished) return new Error('the caller has gone');
   return isOverload(response.statusCode) ? response : undefined;
 };
 
-// The error of a gRPC call.
+// The error of a gRPC call whose status this is; undefined if it does not mean overload.
 const errorOfStatus = (it) => (CODES.has(it.code) ? it : undefined);
 
 // The work for which slots are held.
@@ -37,8 +38,9 @@ class Work {
   #outcome;
   #duration;
 
-  // Sets how the work went; its error is then ignored: 'ok', 'overload', or 'ignore' if it shows nothing
-  // about the load. duration: the ms it took, if not the time from take to release.
+  // Sets how the work went: 'ok', 'overload', or 'ignore' if the work shows nothing about the load.
+  // Its error is then ignored. duration: how many ms the work took; unless set, the time from take
+  // to release.
   report(outcome, {duration} = {}) {
     if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
       throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
@@ -54,7 +56,7 @@ class Work {
   }
 }
 
-// For messages.
+// A duration as the messages of the API have it.
 function durationOf(name, milliseconds) {
   if (!(milliseconds >= 0 && milliseconds < Infinity)) {
     throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
@@ -78,8 +80,8 @@ function ownCgroup() {
 
 // A function for the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its
 // CPU or memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine
-// counts. Without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
-// folder.
+// counts. Without cgroups, only the use of this process counts. CPU is measured over at least a
+// second. `cgroup`: the folder of another cgroup.
 function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   const cpuTime = () => {  // ms
     const [, used] = words(cgroup, 'cpu.stat');  // usage_usec N …

@@ -1,7 +1,8 @@
 """Rate limits decided by Sluice. See README.md.
 
-`Client` asks; `Client.limit` decorates a function; `LimitMiddleware` limits an ASGI application,
-`LimitWSGIMiddleware` a WSGI one, `LimitInterceptor` the methods of a gRPC server.
+`Client` asks whether requests are allowed. `Client.limit` decorates a function. `LimitMiddleware`
+limits an ASGI application, `LimitWSGIMiddleware` limits a WSGI application, and `LimitInterceptor`
+limits the methods of a gRPC server.
 """
 
 from .asgi import LimitMiddleware

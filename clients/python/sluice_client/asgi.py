@@ -17,9 +17,9 @@ class LimitMiddleware:
     app = LimitMiddleware(app, client, "shop").
 
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
-    and what `attributes(scope)` returns. A denied request gets 429. If no server answers and the
-    client is CLOSED, a request gets 503. Every response has RateLimit and RateLimit-Policy, and a
-    denial has Retry-After. The application finds the decision in scope["sluice"].
+    and what `attributes(scope)` returns. A denied request gets 429 and Retry-After. If no server
+    answers and the client is CLOSED, a request gets 503. If limits were checked, the response has
+    RateLimit and RateLimit-Policy. The application finds the decision in scope["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,

@@ -1,4 +1,4 @@
-"""What `with` and `async with` take: a limited block, and a reservation."""
+"""The objects for `with` and `async with`: a limited block, and a reservation."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Reservation(Work):
         if not decision.allowed:
             raise denial(decision)
         lease = decision.response.lease
-        if not lease.id:  # nothing to settle: no rule counts, or no server answered
+        if not lease.id:  # nothing to settle: no rule counts the request, or no server answered
             return
         local = decision.response.source == pb.SOURCE_FALLBACK
         if self._open:
@@ -178,12 +178,13 @@ class Reservation(Work):
 
 
 def _further(amounts: dict[str, int]) -> dict[str, int]:
-    """What a further lease holds."""
+    """The amounts that a further lease holds."""
     return {"cost": 0, **({"requests": 0} if amounts.get("cost") else {}), **amounts}
 
 
 def _split(parts: list[_Part], used: dict[str, int]) -> list[dict[str, int]]:
-    """Distributes what was used over the parts: each gets at most what it held, the last one the rest."""
+    """Distributes what was used over the parts: each gets at most what it held; the last one gets
+    the rest."""
     left, shares = dict(used), []
     for part in parts:
         held = left if part is parts[-1] else part.held

@@ -58,9 +58,9 @@ class CheckOptions(TypedDict, total=False):
     cost: int
     """Units to take; 1 unless set."""
     amounts: Mapping[str, int]
-    """What limits may count besides the cost: {"tokens": 500}."""
+    """Amounts that limits may count besides the cost: {"tokens": 500}."""
     mode: Literal["consume", "peek", "charge", "refund"]
-    """"consume" unless set. The API describes them."""
+    """"consume" unless set. The API describes the modes."""
     max_wait: float
     """The longest wait in seconds that this check accepts."""
     max_delay: float
@@ -129,8 +129,8 @@ class Client:
         self.close()
 
     def close(self) -> int:
-        """Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
-        settlements are lost in all."""
+        """Waits until settlements are stored and releases are answered, for at most `drain`.
+        Returns how many settlements are lost in all."""
         lost = self._leases.close(self._drain)
         self._channel.close()
         return lost
@@ -170,22 +170,23 @@ class Client:
 
     def limited(self, domain: str, attributes: Attributes,
                 **options: Unpack[CheckOptions]) -> LimitedBlock:
-        """For `with` and `async with`: runs the block if the request is allowed, else raises Limited. If
-        the answer has a wait, sleeps first. A slot of a concurrency limit is held while the block runs,
-        and always released at its end."""
+        """For `with` and `async with`: if the request is allowed, runs the block; otherwise raises
+        Limited. If the answer has a wait, sleeps first. A slot of a concurrency limit is held while
+        the block runs, and always released at its end."""
         return LimitedBlock(self, domain, attributes, options)
 
     def reserve(self, domain: str, attributes: Attributes,
                 **options: Unpack[CheckOptions]) -> Reservation:
-        """For `with` and `async with`: takes units of all limits under a lease, and runs the block if the
-        request is allowed, else raises Limited. At its end, settles with what `use` said."""
+        """For `with` and `async with`: if the request is allowed, takes units of all limits under a
+        lease, and runs the block; otherwise raises Limited. At the end of the block, settles with
+        what `use` reported."""
         return Reservation(self, self._leases,
                            (domain, attributes, {"lease_ttl": self._lease_ttl, **options}))
 
     def limit(self, domain: str, attributes: Attributes | Callable[..., Attributes],
               **options: Unpack[CheckOptions]) -> Callable[[F], F]:
-        """Decorator: limits each call, also of an `async def`. attributes: a dict, or a function of the
-        call's arguments that returns one."""
+        """Decorator: limits each call of a function or coroutine. attributes: a dict, or a function
+        that takes the call's arguments and returns a dict."""
         def decorate(function: F) -> F:
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise TypeError(f"{function.__name__} is a generator, whose work begins after the call: "
@@ -238,7 +239,7 @@ class Client:
         if call.code() != grpc.StatusCode.OK or not call.result().lease.id:
             return
         response = call.result()
-        if request.HasField("lease_ttl"):  # else the units would stay charged
+        if request.HasField("lease_ttl"):  # after a release, the units would stay charged
             nothing = dict.fromkeys(["cost", "requests", *request.amounts], 0)
             self._leases.settle(response.lease.id, nothing, response.source == pb.SOURCE_FALLBACK,
                                 Hold("ignore"))

@@ -18,7 +18,7 @@ class Decision(Work):
                  failure: str | None = None):
         self.allowed = allowed
         self.failure = failure
-        """Why no server answered, so that the client decided; None: a server decided."""
+        """Why the client decided, not a server; None if a server answered."""
         self.response = response or pb.CheckLimitResponse()
 
     @property

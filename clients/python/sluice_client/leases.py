@@ -23,8 +23,8 @@ FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; double
 
 
 class LeaseKeeper:
-    """start(method, request, timeout) starts a call. is_mistake(code): repeating a call cannot help.
-    Thread-safe."""
+    """start(method, request, timeout) starts a call. is_mistake(code): whether repeating a call
+    cannot help. Thread-safe."""
 
     def __init__(self, start: Callable[[str, Any, float], Any], is_mistake: Callable[[Any], bool],
                  settle_for: float, max_settlements: int):
@@ -48,9 +48,10 @@ class LeaseKeeper:
             self._plan(period, lambda: self._renew(lease.id, period))
 
     def release(self, lease_id: str, hold: Hold = Hold()) -> None:
-        """Does not wait for the answer. If the call is lost, the slot is free after the ttl."""
+        """Releases the lease, without waiting for the answer. If the call is lost, the slot is free
+        after the ttl."""
         if sys.is_finalizing():
-            return  # a generator that was never closed: gRPC would wait forever for its thread
+            return  # for a generator that was never closed: gRPC would wait forever for its thread
         request = pb.ReleaseLeaseRequest(lease_id=lease_id)
         hold.write(request)
         call = self._start("ReleaseLease", request, CALL_TIMEOUT)
@@ -60,8 +61,8 @@ class LeaseKeeper:
         call.add_done_callback(self._released)
 
     def settle(self, lease_id: str, used: Mapping[str, int], local: bool, hold: Hold = Hold()) -> None:
-        """Sends the settlement until it is stored. Does not wait for that. `local`: the lease was granted
-        while the store did not answer."""
+        """Repeats the settlement until it is stored, without waiting for that. `local`: the lease
+        was granted while the store did not answer."""
         if sys.is_finalizing():
             return
         with self._changed:
@@ -76,8 +77,8 @@ class LeaseKeeper:
         self._attempt(_Settlement(request, local, time.monotonic() + self._settle_for))
 
     def close(self, drain: float) -> int:
-        """Waits for releases and settlements, at most `drain` seconds. Returns how many settlements are
-        lost in all."""
+        """Waits for releases and settlements, for at most `drain` seconds. Returns how many
+        settlements are lost in all."""
         with self._changed:
             self._changed.wait_for(lambda: not self._settling and not self._releases, drain)
             self._closed = True
@@ -85,7 +86,7 @@ class LeaseKeeper:
             return self._lost + self._settling
 
     def _plan(self, after: float, action: Callable[[], None]) -> None:
-        """Runs the action later. The caller has the lock."""
+        """Runs the action later. REQUIRES: the caller holds the lock."""
         heapq.heappush(self._due, (time.monotonic() + after, next(self._numbers), action))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sluice-leases", daemon=True)
@@ -147,7 +148,7 @@ class LeaseKeeper:
             self._changed.notify_all()
 
     def _report(self, why: str) -> None:
-        """The caller has the lock."""
+        """REQUIRES: the caller holds the lock."""
         self._lost += 1
         logging.getLogger(__name__).warning(
             "a settlement is lost, its lease stays charged as taken: %s", why)
@@ -161,9 +162,10 @@ class _Settlement:
     pause: float = FIRST_PAUSE  # before the next attempt
 
     def failure(self, call: Any) -> str:
-        """Why another attempt could help; "" if the settlement is stored. After QUEUED, the settlement is
-        repeated, since the server that answered may die. After NOT_FOUND, too, if the lease was taken during
-        an outage: it is not found until its server reaches the store."""
+        """Why the settlement is not stored; "" if it is stored. After QUEUED, the settlement is
+        repeated, since the server that answered may die. It is also repeated after NOT_FOUND if the
+        lease was taken during an outage: such a lease is not found until its server reaches the
+        store."""
         if call.code() != grpc.StatusCode.OK:
             return f"{call.code().name}: {call.details()}"
         outcome = call.result().outcome

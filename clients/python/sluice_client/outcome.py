@@ -1,4 +1,4 @@
-"""How the work went for which slots were held. `concurrency` limits with `adapt` learn from it."""
+"""How the work under a lease of slots went. `concurrency` limits with `adapt` learn from it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class Work:
 
     def report(self, outcome: Literal["ok", "overload", "ignore", None] = None, *,
                duration: float | None = None) -> None:
-        """Sets how the work went; its error is then ignored: "ok", "overload", or "ignore" if it shows nothing
-        about the load. duration: the seconds it took, if not the time from take to release."""
+        """Sets how the work went: "ok", "overload", or "ignore" if the work shows nothing about the
+        load. Its error is then ignored. duration: how many seconds the work took; unless set, the
+        time from take to release."""
         if outcome not in (None, "ok", "overload", "ignore"):
             raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
         if duration is not None and not duration >= 0:
@@ -54,8 +55,9 @@ class Work:
 
 
 def outcome_of(error: BaseException | None) -> str:
-    """"ok" without an error; "overload" for timeouts, broken or refused connections, lack of memory, and the
-    HTTP and gRPC statuses that mean them, in the errors of the usual libraries; else "ignore"."""
+    """"ok" if there is no error. "overload" for a timeout, a broken or refused connection, lack of
+    memory, or an HTTP or gRPC status that means overload, as the usual libraries report it.
+    Otherwise "ignore"."""
     if error is None:
         return "ok"
     if isinstance(error, (TimeoutError, asyncio.TimeoutError, ConnectionError, MemoryError)):
@@ -77,8 +79,8 @@ def above(*, cpu: float | None = None, memory: float | None = None,
           cgroup: str | None = None) -> Callable[[], bool]:
     """A function for Client(overloaded=…): whether this process's cgroup (v2) uses more than this part of its
     CPU or memory: above(cpu=0.9, memory=0.85). If the cgroup has no limit, the part of the machine counts.
-    Without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
-    folder."""
+    Without cgroups, only the use of this process counts. CPU is measured over at least a second.
+    `cgroup`: the folder of another cgroup."""
     load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
     return lambda: ((cpu is not None and load.cpu() > cpu)
                     or (memory is not None and load.memory() > memory))

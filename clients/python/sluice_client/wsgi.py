@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class LimitWSGIMiddleware:
     """app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop") for Flask.
 
-    Does for WSGI what LimitMiddleware does for ASGI. `attributes` is a function of the environ. The
-    application finds the decision in environ["sluice"].
+    Does for WSGI what LimitMiddleware does for ASGI. `attributes` is a function that takes the
+    environ. The application finds the decision in environ["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,

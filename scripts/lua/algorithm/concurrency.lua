@@ -8,8 +8,9 @@
 --             bytes, big-endian). The first member, at -inf, consists of two little-endian
 --             doubles: time of the latest change, and the counter's clock minus the
 --             store's. If the limit follows the load, it has two more: what the limit has learned.
--- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
---             clear at most MAX_CLEARED expired slots more than they take.
+-- Cost:       2 calls to read; if slots are held, 2 more to answer, or 4 for a denial; 4 to 7 to
+--             take. One of these adds a member per slot; one removes expired slots, at most
+--             MAX_CLEARED more than are taken.
 -- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
 --             taken before it in the same script.
 
@@ -32,7 +33,7 @@ local function parse(algorithm, numbers, at) -- inlined
   }
 end
 
--- Returns the stored state. If nothing is stored: nil. If its format is unknown: false.
+-- Returns the stored state; nil if nothing is stored, false if its format is unknown.
 local function read(key) -- inlined
   local clock = call('ZRANGE', key, 0, 0)[1]
   if not clock then
@@ -77,7 +78,7 @@ local function limit_now(limit, state) -- inlined
   return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
 end
 
--- Moves what was learned into the limit's bounds, which may have changed since.
+-- Moves the learned limit into the bounds, which may have changed after it was learned.
 local function enter_bounds(limit, state) -- inlined
   local least, most = max(limit.min, 1) * SLOT, limit.limit * SLOT
   state.learned = max(least, min(most, state.learned))
@@ -85,8 +86,9 @@ local function enter_bounds(limit, state) -- inlined
   state.top = state.top < 0 and -peak or peak
 end
 
--- Moves the limit when holds have ended: `took` is how long they took, `too_slow` whether that was
--- too long, `slots` how many slots ended, and `held` how many were held before.
+-- Moves the limit after holds have ended. `took` is how long the slots were held, `too_slow`
+-- whether that was too long, `slots` the number of these slots, and `held` the number held before
+-- they ended.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
   local learned, top = state.learned, state.top
   if not learned then
@@ -122,16 +124,17 @@ local function grants(limit, _, cost, n, state) -- inlined
   return grants_within(most, state.counted, cost, n)
 end
 
--- The time until the last slot expires and what was learned is forgotten. REQUIRES: the slots have
--- been written.
+-- The time until the last slot has expired and the learned limit is forgotten. REQUIRES: the slots
+-- have been written.
 local function lifetime(_, _, state) -- inlined
   local newest = state.newest or call('ZRANGE', state.key, -1, -1, 'WITHSCORES')[2]
   local held = (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now
   return state.learned and max(held, state.last + KEPT - state.now) or held
 end
 
--- Writes the counter's clock, and the key's time to live. The new clock is written first: while a
--- slot migrates to another node, a key that has been deleted cannot be written here again.
+-- Writes the counter's clock, and the key's time to live. The new clock is written before the old
+-- one is removed: while the key's slot of the Cluster migrates to another node, a key that has been
+-- deleted cannot be written here again.
 local function write(_, key, state, seconds) -- inlined
   local clock = state.learned
     and pack_numbers('<dddd', state.last, state.offset, state.learned, state.top)
@@ -211,7 +214,7 @@ local function renew(state, request)
   return state
 end
 
--- Returns by how much the limit in force has risen, and the state, nil if there was nothing to release.
+-- Returns by how much the limit in force has risen, and the state (nil if nothing was released).
 local function release(limit, state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
@@ -241,7 +244,7 @@ local function undo(limit, _, _, _, _, _, state, _, _, request)
   return release(limit, state, request)
 end
 
--- When the nth (from 1) slot held now expires; nil if there are fewer.
+-- The expiry of the nth slot (from 1) of those held; nil if fewer are held.
 local function expiry_of(state, nth) -- inlined
   local rank = (state.size or call('ZCARD', state.key)) - state.counted + nth - 1
   local found = call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]
@@ -261,7 +264,7 @@ local function snapshot(limit, cost, taken, now, state, request) -- inlined
     local expires = state.now + request.ttl - state.offset
     reset_at = state.counted > 0 and min(reset_at, expires) or expires
   elseif cost <= limit.limit and cost > most then
-    retry_at = now + limit.latency -- once the limit has risen
+    retry_at = now + limit.latency -- the limit may have risen by then
   elseif cost <= limit.limit and state.counted + cost > most then
     retry_at = expiry_of(state, state.counted + cost - most)
   end

@@ -4,7 +4,7 @@
 -- Parameters: limit, window (µs; 0 with months), align (0 first request, 1 clock, 2 calendar month,
 --             3 epoch), offset of local time from UTC (µs)
 -- State:      start of the window (µs), units taken in it, time of the latest change (µs)
--- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
+-- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local FIRST, CLOCK, MONTH = 0, 1, 2
@@ -86,7 +86,7 @@ local function take(_, cost, times, start, count, last) -- inlined
   return start, count + cost * times, last
 end
 
--- Consecutive charges; nil: there is no room for any.
+-- The state after consecutive charges; nil if there is no room for any.
 local function charge(_, cost, times, start, count, last)
   if count == MAX_PRODUCT then
     return nil

@@ -2,8 +2,8 @@
 -- src/core/algorithm/leaky_bucket.h, which documents each function.
 --
 -- Parameters: rate (units per period), period (µs), queue (units), delays (0 or 1)
--- State:      level: what has not drained yet (in 1/period of a unit), time of that level (µs)
--- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
+-- State:      level (what has not drained yet, in 1/period of a unit), time of that level (µs)
+-- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at) -- inlined
@@ -20,7 +20,7 @@ end
 
 local function advance(limit, now, level, last) -- inlined
   if now > last then
-    -- Exact while the product is below 2^53; above, it is rounded, but the bucket is empty.
+    -- The product is exact below 2^53. If it is larger, it is rounded, but the bucket is empty.
     level = level - (now - last) * limit.rate
     return nil, level > 0 and level or 0, now
   elseif now < last - MAX_SKEW then

@@ -3,13 +3,14 @@
 --
 -- Parameters: limit, window (µs)
 -- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: its time
---             (µs) on the counter's own clock. Member, big-endian doubles, so that members of one
---             time sort by sum: running sum of all units up to it, its own units, the
---             counter's clock minus the store's when it was written, and, if units were refunded,
---             the sum up to which they were refunded. The newest member's values apply.
--- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
---             write, which clears at most 64 entries that have left the window, or all if no entry
---             is left in it; to undo, 3 with at most 256 entries each.
+--             (µs) on the counter's own clock. Member: big-endian doubles, so that members of one
+--             time sort by sum. The doubles are the running sum of all units up to this member, its
+--             own units, the counter's clock minus the store's when it was written, and, if units
+--             were refunded, the sum up to which they were refunded. Of the last two, the newest
+--             member's apply.
+-- Cost:       2 calls to read; at most 17 more to deny (a bisection over the entries); 2 to 6 to
+--             write, which removes at most 64 entries that have left the window, or all if no entry
+--             is left in it; 4 to undo, of which 3 have at most 257 entries each.
 -- Atomic:     runs inside the driver's script, which reads before it writes; only undo
 --             writes immediately.
 
@@ -28,8 +29,8 @@ local function pack_member(state, sum, units) -- inlined
   return state.refunded > 0 and member .. pack_numbers('>d', state.refunded) or member
 end
 
--- The entry at a rank (0 the oldest, -1 the newest): time, member, sum, units, offset, refunded; nil
--- if none.
+-- The entry at a rank (0: the oldest, -1: the newest) as time, member, sum, units, offset,
+-- refunded; nil if there is none.
 local function entry_at(key, rank) -- inlined
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then
@@ -48,7 +49,7 @@ local function replace(key, time, member, old) -- inlined
   end
 end
 
--- When the nth (from 1) unit in the window was taken; now, if there are fewer.
+-- The time at which the nth unit (from 1) in the window was taken; if there are fewer, now.
 local function time_of_unit(state, nth) -- inlined
   if nth > state.sum - state.before then
     return state.now
@@ -56,13 +57,13 @@ local function time_of_unit(state, nth) -- inlined
   local target = state.before + nth
   local high = call('ZCARD', state.key) - 1
   -- Each entry holds at least one unit, so no entry before this rank reaches the target. If each
-  -- holds exactly one, this entry does.
+  -- holds exactly one, the entry at this rank reaches it.
   local low = max(0, high - (state.sum - target))
   local time, _, sum = entry_at(state.key, low)
   if sum >= target then
     return time
   end
-  local high_time -- once it has been read
+  local high_time -- nil: not read yet
   while low + 1 < high do
     local middle = floor((low + high) / 2)
     local middle_time, _, middle_sum = entry_at(state.key, middle)
@@ -82,7 +83,7 @@ local function parse(algorithm, numbers, at) -- inlined
   return { algorithm = algorithm, limit = numbers[at], window = numbers[at + 1] }
 end
 
--- Returns the stored state. If nothing is stored: nil. If its format is unknown: false.
+-- Returns the stored state; nil if nothing is stored, false if its format is unknown.
 local function read(key) -- inlined
   local found = call('ZRANGE', key, -1, -1, 'WITHSCORES')
   local member = found[1]
@@ -166,7 +167,7 @@ local function append(limit, state) -- inlined
   local at, sum, units, old = state.now, state.sum + state.added, state.added
   if state.restarts then
     if state.newest or state.stale then
-      old = '' -- stands for the entries, which may be on an old clock: see replace
+      old = '' -- keeps the key while the entries, which may be on an old clock, are removed
       call('ZADD', key, '+inf', old)
       call('ZREMRANGEBYRANK', key, 0, -2)
     end
@@ -204,7 +205,7 @@ local function shift(state, later, taken)
       old[#old + 1] = later[i]
     end
   end
-  if #arguments > 0 then -- first, as in replace
+  if #arguments > 0 then -- before the removal, as in replace
     call('ZADD', state.key, unpack(arguments))
   end
   if #old > 0 then
@@ -219,7 +220,7 @@ local function undo(limit, now, cost, _, y, _, state)
     return 0
   end
   if state.added > 0 then
-    append(limit, state) -- so that the set holds what this script call has taken, and no more
+    append(limit, state) -- so that the set has all units that this script call has taken
   end
   local later = call('ZRANGEBYSCORE', state.key, format('%d', at), '+inf', 'WITHSCORES', 'LIMIT', 0,
     MAX_SHIFTED + 1)

@@ -3,8 +3,8 @@
 --
 -- Parameters: limit, window (µs), segments
 -- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
---             each sub-window, newest first; the last is not 0. One table.
--- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
+--             each sub-window, newest first; the last is not 0. In Lua, all are in one table.
+-- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at) -- inlined
@@ -36,7 +36,7 @@ local function trim_oldest(state) -- inlined
   end
 end
 
--- When the sub-window `age` places before the newest has left the window.
+-- The time at which the sub-window `age` places before the newest has left the window.
 local function leaves_at(limit, state, age) -- inlined
   return state[1] + (limit.segments + 1 - age) * limit.length
 end
@@ -92,7 +92,7 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
--- y: when the sub-window that the check was charged to leaves the window.
+-- y: the time at which the sub-window to which the check was charged leaves the window.
 local function undo(limit, _, cost, _, y, _, state)
   local since = state[1] - (y - (limit.segments + 1) * limit.length)
   if #state == 2 or since > limit.segments * limit.length then

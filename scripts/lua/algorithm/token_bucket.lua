@@ -5,7 +5,7 @@
 --             borrows (0 or 1)
 -- State:      level (in 1/period of a token; below zero: debt), time of that level (µs); then, if
 --             units of the counter are out, their number (grants.lua)
--- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
+-- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at) -- inlined
@@ -29,7 +29,7 @@ end
 local function advance(limit, now, level, last) -- inlined
   local keep
   if now > last then
-    -- Exact while the product is below 2^53; above, it is rounded, but the bucket is full.
+    -- The product is exact below 2^53. If it is larger, it is rounded, but the bucket is full.
     level = level + (now - last) * limit.rate
     last = now
   elseif now < last - MAX_SKEW then
@@ -77,7 +77,7 @@ local function refund(limit, cost, _, level, last)
   return level + cost * limit.period, last
 end
 
--- x, y, z: the state that the check found, and the tokens of grants that were out.
+-- x, y, z: the state that the check found, and how many tokens were out in grants at that time.
 local function undo(limit, _, cost, x, y, z, level, last)
   local amount = cost * limit.period
   local missing, elapsed = limit.capacity - (x + z * limit.period - amount), last - y

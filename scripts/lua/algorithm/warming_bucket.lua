@@ -1,11 +1,11 @@
--- Token bucket with warmup: prices fall from three times the stable interval to one. The twin of
--- src/core/algorithm/warming_bucket.h, which documents each function and computes in the same
--- order.
+-- Token bucket with warmup: a token's price falls from three times the stable interval to this
+-- interval. The twin of src/core/algorithm/warming_bucket.h, which documents each function and
+-- computes in the same order.
 --
 -- Parameters: rate (tokens per period when warm), period (µs), warmup (µs)
 -- State:      permits stored while idle (a fraction), when all checks are paid for (µs),
 --             time of the latest change (µs)
--- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
+-- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local COLD_FACTOR = 3

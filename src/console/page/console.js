@@ -1,4 +1,4 @@
-// The page of `sluice console`: once a second, asks the console what the servers do, and shows it.
+// The page of `sluice console`. Once a second, it asks the console for the servers' state and shows it.
 //
 // Names and keys come from callers of the servers, so text enters the page only as text nodes.
 'use strict';
@@ -12,7 +12,7 @@ const byId = id => document.getElementById(id);
 const form = byId('request');
 const session = {
   history: [],        // of the last SECONDS_SHOWN: {at, state}
-  rules: [],          // as ListRules has them
+  rules: [],          // as ListRules returns them
   explained: null,    // the last request that was explained, and its answer
   paused: false,
 };
@@ -152,7 +152,7 @@ function showRules(state) {
     (row, rule) => {
       const [summary, text] = row.cells[0].firstChild.children;
       setText(summary, nameOf(rule) + (rule.live.shadow ? ' (shadow)' : ''));
-      setText(text, rule.yaml ?? 'No rule of the files: checks that no rule decided.');
+      setText(text, rule.yaml ?? 'Not a rule in the files: checks that no rule decided.');
       setText(row.cells[1], rule.location ?? '');
       setText(row.cells[2], rate(rule.live.allowed_per_second));
       setText(row.cells[3], rate(rule.live.denied_per_second), rule.live.denied_per_second > 0 ? 'number bad' : 'number');
@@ -227,7 +227,7 @@ function colorOf(label) {
   return colors.get(label);
 }
 
-// `lines`: [label, value of a state] each.
+// Each of `lines` is [label, function that returns the value of a state].
 function drawChart(id, lines) {
   const chart = charts[id];
   const now = session.history[session.history.length - 1].at;
@@ -432,7 +432,7 @@ async function repeat(task, pause) {
 function setPaused(paused) {
   session.paused = paused;
   byId('pause').setAttribute('aria-pressed', String(paused));
-  setText(byId('pause'), paused ? 'Go on' : 'Pause');
+  setText(byId('pause'), paused ? 'Continue' : 'Pause');
   if (paused) setText(byId('status'), 'paused', '');
 }
 
@@ -464,5 +464,5 @@ makeChart('denied-chart', true);
 makeChart('latency-chart', false);
 makeChart('redis-chart', false);
 colorCharts();
-repeat(() => poll().catch(error => setText(byId('status'), `no news: ${error.message}`, 'bad')), 1000);
-repeat(readRules, 60000);  // each call writes a line to the server's log
+repeat(() => poll().catch(error => setText(byId('status'), `no answer: ${error.message}`, 'bad')), 1000);
+repeat(readRules, 60000);  // not more often, because each call writes a line to the server's log

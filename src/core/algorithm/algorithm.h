@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 
@@ -66,6 +65,8 @@ struct CommonFacts {
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
   static Duration GrantLife() { return Duration::zero(); }
+  // Whether a new counter is stored even if no admitted check has changed it.
+  static WriteBack KeepsNew() { return WriteBack::kNo; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
   // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
@@ -92,6 +93,20 @@ struct CommonFacts {
   bool operator==(const CommonFacts&) const = default;
 };
 
+// Conversions of numbers in a script's reply and arguments. The numbers are integers.
+inline Time ToTime(double microseconds) {
+  return Time(Duration(static_cast<std::int64_t>(microseconds)));
+}
+inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
+inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
+
+// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units count.
+inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
+                              std::int64_t n) {
+  if (counted > limit) return 0;
+  return cost == 0 ? n : std::min(n, (limit - counted) / cost);
+}
+
 // Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
@@ -99,14 +114,11 @@ struct UsageSnapshot {
   Time retry_at;             // when the check after the granted ones would be admitted
 
   bool operator==(const UsageSnapshot&) const = default;
-  static UsageSnapshot FromFields(const std::array<double, 3>& fields);
-  std::array<double, 3> ToFields() const;
-
-  // How many of `n` consecutive checks of `cost` units fit within `limit`.
-  std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
-    if (counted > limit) return 0;
-    if (cost == 0) return n;
-    return std::min(n, (limit - counted) / cost);
+  static UsageSnapshot FromFields(const std::array<double, 3>& fields) {
+    return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
+  }
+  std::array<double, 3> ToFields() const {
+    return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
   }
 
   // The verdict for a check of `cost` units at `now`.
@@ -120,20 +132,28 @@ struct UsageSnapshot {
   }
 };
 
-// Conversions of numbers in a script's reply and arguments. The numbers are integers.
-inline Time ToTime(double microseconds) {
-  return Time(Duration(static_cast<std::int64_t>(microseconds)));
-}
-inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
-inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
+// Snapshot of a concurrency counter. As small as those of other algorithms.
+struct SlotsSnapshot {
+  std::int32_t counted = 0;  // slots
+  std::int32_t limit = 0;    // in force
+  Time reset_at;             // as in a UsageSnapshot
+  Time retry_at;
 
-inline UsageSnapshot UsageSnapshot::FromFields(const std::array<double, 3>& fields) {
-  return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
-}
+  bool operator==(const SlotsSnapshot&) const = default;
 
-inline std::array<double, 3> UsageSnapshot::ToFields() const {
-  return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
-}
+  UsageSnapshot usage() const { return {counted, reset_at, retry_at}; }
+
+  // The first number holds the limit, too.
+  static constexpr std::int64_t kLimitUnit = std::int64_t{1} << 32;
+  static SlotsSnapshot FromFields(const std::array<double, 3>& fields) {
+    const auto both = static_cast<std::int64_t>(fields[0]);
+    return {static_cast<std::int32_t>(both % kLimitUnit),
+            static_cast<std::int32_t>(both / kLimitUnit), ToTime(fields[1]), ToTime(fields[2])};
+  }
+  std::array<double, 3> ToFields() const {
+    return {ToNumber(limit * kLimitUnit + counted), ToNumber(reset_at), ToNumber(retry_at)};
+  }
+};
 
 // Rounds up; REQUIRES: numerator >= 0, denominator > 0.
 inline std::int64_t CeilDiv(std::int64_t numerator, std::int64_t denominator) {

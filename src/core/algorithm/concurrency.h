@@ -17,7 +17,6 @@
 #include "core/algorithm/adaptive_limit.h"
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/holders.h"
-#include "core/algorithm/slots_snapshot.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
@@ -85,19 +84,15 @@ struct Concurrency : CommonFacts {
   }
   static std::int64_t LimitNow(const SlotsSnapshot& snapshot) { return snapshot.limit; }
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {.holders = std::make_shared<Holders>(), .last = now, .now = now};
-    return WriteBack::kNo;
+  // The state of a new counter.
+  State New(Time now) const {
+    return {.holders = std::make_shared<Holders>(), .last = now, .now = now};
   }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now + state.offset)) {
-      state.offset = state.last - now;
-      keep = WriteBack::kAlways;
-    }
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock, and must be kept.
+  bool Advance(State& state, Time now) const {
+    const bool keep = ClockWasReplaced(state.last, now + state.offset);
+    if (keep) state.offset = state.last - now;
     state.now = std::max(now + state.offset, state.last);
     state.counted = state.moved ? 0 : state.holders->HeldAfter(state.now);
     if (state.counted > 0) return keep;
@@ -108,14 +103,14 @@ struct Concurrency : CommonFacts {
              .now = now,
              .moved = moved,
              .learned = keeps ? state.learned : LearnedLimit{}};
-    return WriteBack::kNo;
+    return false;
   }
 
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or SlotsSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
     if (demand.units > kMaxCost) return 0;
-    return UsageSnapshot{.counted = state.counted}.Grants(LimitNow(state), demand.units, n);
+    return FitWithin(LimitNow(state), state.counted, demand.units, n);
   }
 
   // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
@@ -217,8 +212,7 @@ struct Concurrency : CommonFacts {
     return shared;
   }
   State Seed(const SlotsSnapshot& snapshot, Time at, const Share& share) const {
-    State state;
-    Open(state, at);
+    State state = New(at);
     if (adapt.on) {
       state.learned.limit = state.learned.top = share.Of(snapshot.limit) * LearnedLimit::kSlot;
     }

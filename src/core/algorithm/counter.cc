@@ -7,26 +7,18 @@ namespace sluice {
 namespace {
 
 template <typename Algorithm>
-using StateOf = typename std::decay_t<Algorithm>::State;
-template <typename Algorithm>
 using SnapshotOf = typename std::decay_t<Algorithm>::Snapshot;
 
-// Calls `use` with the algorithm of `limit` and its own state in `state`.
-template <typename State, typename Use>
-auto WithState(const Limit& limit, State& state, const Use& use) {
+// Calls `use` with the algorithm of `limit` and its own alternative of `any`, a CounterState or a
+// CounterSnapshot.
+template <typename Any, typename Use>
+auto WithOwn(const Limit& limit, Any& any, const Use& use) {
   return std::visit(
       [&](const auto& algorithm) {
-        return use(algorithm, std::get<StateOf<decltype(algorithm)>>(state));
-      },
-      limit);
-}
-
-// Calls `use` with the algorithm of `limit` and its own snapshot in `snapshot`.
-template <typename Snapshot, typename Use>
-auto WithSnapshot(const Limit& limit, Snapshot& snapshot, const Use& use) {
-  return std::visit(
-      [&](const auto& algorithm) {
-        return use(algorithm, std::get<SnapshotOf<decltype(algorithm)>>(snapshot));
+        using Its = std::decay_t<decltype(algorithm)>;
+        constexpr bool kIsState = std::is_same_v<std::remove_const_t<Any>, CounterState>;
+        using Own = std::conditional_t<kIsState, typename Its::State, typename Its::Snapshot>;
+        return use(algorithm, std::get<Own>(any));
       },
       limit);
 }
@@ -44,31 +36,33 @@ CounterState AsState(const std::variant<States...>& state) {
 WriteBack Open(const Limit& limit, CounterState& state, Time now) {
   return std::visit(
       [&](const auto& algorithm) {
-        return algorithm.Open(state.emplace<StateOf<decltype(algorithm)>>(), now);
+        state.emplace<typename std::decay_t<decltype(algorithm)>::State>(algorithm.New(now));
+        return algorithm.KeepsNew();
       },
       limit);
 }
 
 WriteBack Advance(const Limit& limit, CounterState& state, Time now) {
-  return WithState(limit, state,
-                   [&](const auto& algorithm, auto& own) { return algorithm.Advance(own, now); });
+  const bool moved = WithOwn(
+      limit, state, [&](const auto& algorithm, auto& own) { return algorithm.Advance(own, now); });
+  return moved ? WriteBack::kAlways : WriteBack::kNo;
 }
 
 std::int64_t Grants(const Limit& limit, const CounterState& state, const CounterDemand& demand,
                     std::int64_t n) {
-  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+  return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) {
     return algorithm.Grants(own, demand, n);
   });
 }
 
 Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
-  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+  return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) {
     return algorithm.Lifetime(own, now);
   });
 }
 
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
-  return WithSnapshot(limit, seen.snapshot, [&](const auto& algorithm, const auto& snapshot) {
+  return WithOwn(limit, seen.snapshot, [&](const auto& algorithm, const auto& snapshot) {
     return AsState(algorithm.Seed(snapshot, seen.at, share));
   });
 }
@@ -88,22 +82,22 @@ CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen,
 }
 
 std::size_t MemoryOf(const Limit& limit, const CounterState& state) {
-  return WithState(limit, state,
-                   [](const auto& algorithm, const auto& own) { return algorithm.MemoryOf(own); });
+  return WithOwn(limit, state,
+                 [](const auto& algorithm, const auto& own) { return algorithm.MemoryOf(own); });
 }
 
 bool MayGrow(const Limit& limit, const CounterState& state) {
-  return WithState(limit, state,
-                   [](const auto& algorithm, const auto& own) { return algorithm.MayGrow(own); });
+  return WithOwn(limit, state,
+                 [](const auto& algorithm, const auto& own) { return algorithm.MayGrow(own); });
 }
 
 std::int64_t Used(const Limit& limit, const CounterState& state) {
-  return WithState(limit, state,
-                   [](const auto& algorithm, const auto& own) { return algorithm.Used(own); });
+  return WithOwn(limit, state,
+                 [](const auto& algorithm, const auto& own) { return algorithm.Used(own); });
 }
 
 void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
-  WithState(limit, state, [&](const auto& algorithm, auto& own) {
+  WithOwn(limit, state, [&](const auto& algorithm, auto& own) {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
       algorithm.Take(own, checks.demand.units, *checks.lease);
     } else {
@@ -113,14 +107,13 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
 }
 
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost) {
-  WithSnapshot(limit, snapshot,
-               [&](const auto& algorithm, auto& own) { algorithm.Take(own, cost, 1); });
+  WithOwn(limit, snapshot, [&](const auto& algorithm, auto& own) { algorithm.Take(own, cost, 1); });
 }
 
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
   if (checks.demand.mode == Mode::kCharge) return Grants(limit, state, checks.demand, 1) == 1;
   if (checks.demand.mode != Mode::kRenew) return true;
-  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+  return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases)
       return algorithm.Holds(own, *checks.lease);
     return false;
@@ -130,7 +123,7 @@ bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks
 ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
   const Mode mode = checks.demand.mode;
   const std::int64_t cost = checks.demand.units;
-  return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
+  return WithOwn(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
       if (mode == Mode::kSettle) return algorithm.Release(own, *checks.lease);
       if (mode == Mode::kCharge) {
@@ -151,7 +144,7 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks) {
-  return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
+  return WithOwn(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
       return algorithm.Release(own, *checks.lease);
     } else {
@@ -185,7 +178,7 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
   taking.demand.mode = Mode::kConsume;
   taking.granted = 1;
   CounterState before = state;
-  WithState(limit, before, [&](const auto& algorithm, auto& own) {
+  WithOwn(limit, before, [&](const auto& algorithm, auto& own) {
     using Its = std::decay_t<decltype(algorithm)>;
     if constexpr (std::is_base_of_v<typename Its::Snapshot, typename Its::State>) {
       algorithm.Refund(own, checks.demand.units, std::nullopt);
@@ -195,7 +188,7 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
 }
 
 bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {
-  return WithState(limit, state, [&](const auto& algorithm, auto& own) {
+  return WithOwn(limit, state, [&](const auto& algorithm, auto& own) {
     if constexpr (requires { own.grants; }) {
       if (!own.grants.Knows(returned)) return false;
       const std::int64_t unused = own.grants.Remove(returned);
@@ -207,7 +200,7 @@ bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& return
 }
 
 Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish) {
-  return WithState(limit, state, [&](const auto& algorithm, auto& own) {
+  return WithOwn(limit, state, [&](const auto& algorithm, auto& own) {
     Grant grant;
     if constexpr (requires { own.grants; }) {
       const GrantWish limited = algorithm.Limited(wish, own);
@@ -219,7 +212,7 @@ Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish) 
 }
 
 GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state) {
-  return WithState(limit, state, [](const auto&, const auto& own) {
+  return WithOwn(limit, state, [](const auto&, const auto& own) {
     if constexpr (requires { own.grants; }) return own.grants;
     return GrantsOut();
   });
@@ -229,7 +222,7 @@ CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
                           const CoalescedChecks& checks) {
   const std::int64_t taken = checks.demand.mode == Mode::kConsume ? checks.granted : 0;
   const std::int64_t cost = checks.demand.units;
-  return WithState(limit, state, [&](const auto& algorithm, const auto& own) -> CounterSnapshot {
+  return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) -> CounterSnapshot {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
       return algorithm.Summarize(own, cost, taken, checks.lease, checks.now);
     } else {
@@ -241,7 +234,7 @@ CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
 CounterReport ReportOfCharge(const Limit& limit, CounterReport report,
                              const CoalescedChecks& checks, std::int64_t index) {
   report.admitted = index < checks.granted;
-  WithSnapshot(limit, report.snapshot, [&](const auto& algorithm, auto& own) {
+  WithOwn(limit, report.snapshot, [&](const auto& algorithm, auto& own) {
     if constexpr (std::decay_t<decltype(algorithm)>::kMayCoalesceCharges) {
       report.dropped = algorithm.ChargeRepeatedly(own, checks.demand.units, index);
     }
@@ -264,7 +257,7 @@ std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot) {
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
                   std::int64_t index) {
   const CounterDemand& demand = checks.demand;
-  return WithSnapshot(limit, report.snapshot, [&](const auto& algorithm, auto& snapshot) {
+  return WithOwn(limit, report.snapshot, [&](const auto& algorithm, auto& snapshot) {
     if (!demand.consumes_or_peeks()) {
       Verdict verdict = algorithm.Judge(snapshot, demand, report.admitted, checks.now);
       verdict.dropped = report.dropped;

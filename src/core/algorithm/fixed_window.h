@@ -100,33 +100,27 @@ struct FixedWindow : CommonFacts {
     bool operator==(const State&) const = default;
   };
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {{WindowStart(now), 0, now}, {}};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter.
+  State New(Time now) const { return {{WindowStart(now), 0, now}, {}}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.start = align == Align::kFirst ? state.start + (now - state.last) : WindowStart(now);
       state.grants.Move(now - state.last);
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     while (state.grants.any() && state.grants.older_ends <= t) state.grants.EndOlder();
-    if (t >= WindowEnd(state.start)) Open(state, t);
+    if (t >= WindowEnd(state.start)) state = New(t);
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const Snapshot& state, const CounterDemand& demand, std::int64_t n) const {
-    if (state.count > limit) return 0;
-    if (demand.units == 0) return n;
-    return std::min(n, (limit - state.count) / demand.units);
+    return FitWithin(limit, state.count, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -159,9 +153,7 @@ struct FixedWindow : CommonFacts {
   // open.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
-    if (state.start > before.start || state.count == 0) return {.changed = false};
-    state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
-    return {};
+    return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
   }
 
   // The units from which a server may take a grant, and for how long.
@@ -186,12 +178,7 @@ struct FixedWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit.
-  FixedWindow For(const Share& share) const {
-    FixedWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit.
   State Seed(const Snapshot& seen, Time, const Share& share) const {
     return {{seen.start, share.TakenOf(limit, seen.count), seen.last}, {}};
   }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 #include "base/clock.h"
 
@@ -49,8 +48,7 @@ struct GrantReturn {
 
 // The units of a counter that are out, by when they end. Grants that end at about the same time
 // share a generation, so two are enough for any number of holders.
-class GrantsOut {
- public:
+struct GrantsOut {
   // A grant is at most this part of the counter's level, and at least this many units.
   static constexpr std::int64_t kPartOfLevel = 8;
   static constexpr std::int64_t kFewest = 4;
@@ -67,7 +65,20 @@ class GrantsOut {
   Time last_end() const { return newer > 0 ? newer_ends : older_ends; }
 
   // Adds a grant, unless the counter has too few units, or the newer generation ends too soon.
-  Grant Add(std::int64_t level, Time now, const GrantWish& wish);
+  Grant Add(std::int64_t level, Time now, const GrantWish& wish) {
+    const std::int64_t units = std::min(wish.units, level / kPartOfLevel);
+    if (units < kFewest || wish.life <= Duration::zero()) return {};
+    const Duration older_lasts = older_ends - now;
+    if (!any()) older_ends = now + wish.life;
+    if (!any() || 2 * older_lasts >= wish.life) {
+      older += units;
+      return {units, older_ends, std::min(wish.life, older_ends - now)};
+    }
+    if (newer == 0) newer_ends = now + wish.life;
+    if (4 * (newer_ends - now) < wish.life) return {};
+    newer += units;
+    return {units, newer_ends, std::min(wish.life, newer_ends - now)};
+  }
 
   // Whether the generation of a grant still has units.
   bool Knows(const GrantReturn& returned) const {
@@ -77,7 +88,15 @@ class GrantsOut {
 
   // Removes the units of a grant, but no more than its generation has. Returns the unused ones.
   // REQUIRES: Knows(returned)
-  std::int64_t Remove(const GrantReturn& returned);
+  std::int64_t Remove(const GrantReturn& returned) {
+    const bool is_older = any() && returned.generation == older_ends;
+    std::int64_t& generation = is_older ? older : newer;
+    const std::int64_t granted = std::min(returned.granted, generation);
+    generation -= granted;
+    if (newer == 0) newer_ends = Time();
+    if (older == 0) EndOlder();
+    return std::min(returned.unused, granted);
+  }
 
   // The older generation has ended.
   void EndOlder() { *this = {newer, 0, newer_ends, Time()}; }
@@ -87,39 +106,7 @@ class GrantsOut {
     if (newer > 0) newer_ends += by;
   }
 
-  GrantsOut() = default;
-  GrantsOut(std::int64_t its_older, std::int64_t its_newer, Time its_older_ends,
-            Time its_newer_ends)
-      : older(its_older),
-        newer(its_newer),
-        older_ends(its_older_ends),
-        newer_ends(its_newer_ends) {}
   bool operator==(const GrantsOut&) const = default;
 };
-
-inline Grant GrantsOut::Add(std::int64_t level, Time now, const GrantWish& wish) {
-  const std::int64_t units = std::min(wish.units, level / kPartOfLevel);
-  if (units < kFewest || wish.life <= Duration::zero()) return {};
-  const Duration older_lasts = older_ends - now;
-  if (!any()) older_ends = now + wish.life;
-  if (!any() || 2 * older_lasts >= wish.life) {
-    older += units;
-    return {units, older_ends, std::min(wish.life, older_ends - now)};
-  }
-  if (newer == 0) newer_ends = now + wish.life;
-  if (4 * (newer_ends - now) < wish.life) return {};
-  newer += units;
-  return {units, newer_ends, std::min(wish.life, newer_ends - now)};
-}
-
-inline std::int64_t GrantsOut::Remove(const GrantReturn& returned) {
-  const bool is_older = any() && returned.generation == older_ends;
-  std::int64_t& generation = is_older ? older : newer;
-  const std::int64_t granted = std::min(returned.granted, generation);
-  generation -= granted;
-  if (newer == 0) newer_ends = Time();
-  if (older == 0) EndOlder();
-  return std::min(returned.unused, granted);
-}
 
 }  // namespace sluice

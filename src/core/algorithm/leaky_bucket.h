@@ -63,19 +63,13 @@ struct LeakyBucket : CommonFacts {
     std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {0, now};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter.
+  State New(Time now) const { return {0, now}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
-      state.last = now;
-      keep = WriteBack::kAlways;
-    }
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) state.last = now;
     const Time t = std::max(now, state.last);
     const Duration elapsed = t - state.last;
     if (elapsed >= TimeToFall(0, state)) {
@@ -84,7 +78,7 @@ struct LeakyBucket : CommonFacts {
       state.level -= elapsed.count() * rate;
     }
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.

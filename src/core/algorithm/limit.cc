@@ -50,24 +50,11 @@ bool TakesLeases(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.kTakesLeases; }, limit);
 }
 
-std::optional<Duration> LeaseTtl(const Limit& limit) {
-  return std::visit(
-      [](const auto& algorithm) -> std::optional<Duration> {
-        if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) return algorithm.ttl;
-        return std::nullopt;
-      },
-      limit);
-}
+Duration LeaseTtl(const Limit& limit) { return std::get<Concurrency>(limit).ttl; }
 
 const Adaptation* AdaptationOf(const Limit& limit) {
-  return std::visit(
-      [](const auto& algorithm) -> const Adaptation* {
-        if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
-          return algorithm.adapt.on ? &algorithm.adapt : nullptr;
-        }
-        return nullptr;
-      },
-      limit);
+  const auto* const slots = std::get_if<Concurrency>(&limit);
+  return slots != nullptr && slots->adapt.on ? &slots->adapt : nullptr;
 }
 
 Duration GrantLife(const Limit& limit) {
@@ -95,7 +82,17 @@ bool MayCoalesceCharges(const Limit& limit) {
 }
 
 Limit LimitFor(const Limit& limit, const Share& share) {
-  return std::visit([&](const auto& algorithm) { return AsLimit(algorithm.For(share)); }, limit);
+  return std::visit(
+      [&](const auto& algorithm) {
+        if constexpr (requires { algorithm.For(share); }) {
+          return AsLimit(algorithm.For(share));
+        } else {
+          auto shared = algorithm;
+          shared.limit = share.Of(algorithm.limit);
+          return Limit(shared);
+        }
+      },
+      limit);
 }
 
 Limit LimitForCharges(const Limit& limit, const Share& share) {

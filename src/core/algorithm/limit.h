@@ -6,12 +6,12 @@
 //   kScript             its file in scripts/lua/algorithm
 //   ScriptParameters    what that file reads, in its order
 //   Describe            its parameters in rule files: see parameters.h
-//   Tag, Includes, MostAtOnce, For   as the functions below
+//   Tag, Includes, MostAtOnce   as the functions below
+//   For                 as LimitFor, if a share differs in more than its `limit`
 // and each member of CommonFacts (algorithm.h) in which it differs.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -84,8 +84,8 @@ bool Supports(const Limit& limit, Mode mode);
 // Whether a check takes slots under a lease, which are held until it is released or expires.
 bool TakesLeases(const Limit& limit);
 
-// The longest time for which a lease may hold slots. Empty unless TakesLeases.
-std::optional<Duration> LeaseTtl(const Limit& limit);
+// The longest time for which a lease may hold slots. REQUIRES: TakesLeases(limit)
+Duration LeaseTtl(const Limit& limit);
 
 // How the limit follows the load; null if it is fixed.
 const Adaptation* AdaptationOf(const Limit& limit);

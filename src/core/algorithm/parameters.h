@@ -67,8 +67,8 @@ class Parameters {
     std::vector<std::string_view> words;
     for (const auto& choice : choices) words.push_back(choice.first);
     const auto position = [&](T wanted) {
-      const auto found = std::find_if(choices.begin(), choices.end(),
-                                      [&](const auto& it) { return it.second == wanted; });
+      const auto found =
+          std::ranges::find(choices, wanted, [](const auto& it) { return it.second; });
       return static_cast<std::size_t>(found - choices.begin());
     };
     std::size_t index = position(value);

@@ -73,22 +73,17 @@ struct SlidingLog : CommonFacts {
     std::int64_t refunded = 0;               // sum up to which units were refunded; 0: none
   };
 
-  // Initializes the state of a new counter.
-  WriteBack Open(State& state, Time now) const {
-    state = {.log = std::make_shared<std::deque<Entry>>(), .now = now};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter.
+  State New(Time now) const { return {.log = std::make_shared<std::deque<Entry>>(), .now = now}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
     const auto& log = *state.log;
-    WriteBack keep = WriteBack::kNo;
+    bool moved = false;
     if (!log.empty()) {
       const Time last = log.back().at;
-      if (ClockWasReplaced(last, now + state.offset)) {
-        state.offset = last - now;
-        keep = WriteBack::kAlways;
-      }
+      moved = ClockWasReplaced(last, now + state.offset);
+      if (moved) state.offset = last - now;
       state.now = std::max(now + state.offset, last);
     }
     const auto live = FirstLive(state);
@@ -98,13 +93,13 @@ struct SlidingLog : CommonFacts {
       state.before = std::max(live->sum - live->cost, state.refunded);
       state.counted = log.back().sum - state.before;
     }
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or UsageSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
+    return FitWithin(limit, state.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -159,8 +154,7 @@ struct SlidingLog : CommonFacts {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
     auto& log = *state.log;
-    const auto entry = std::partition_point(log.begin(), log.end(),
-                                            [&](const Entry& other) { return other.at < at; });
+    const auto entry = std::ranges::lower_bound(log, at, {}, &Entry::at);
     if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
     if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
     const std::int64_t units = std::min(cost, entry->cost);
@@ -207,16 +201,10 @@ struct SlidingLog : CommonFacts {
     return state.log->back().at + window - state.offset - now;
   }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingLog For(const Share& share) const {
-    SlidingLog shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
-    State state;
-    Open(state, at);
+    State state = New(at);
     const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
     state.counted = count;
@@ -246,9 +234,7 @@ struct SlidingLog : CommonFacts {
 
   // When the `nth` unit (from 1) in the window was taken, or now if there are fewer.
   Time TimeOfUnit(const State& state, std::int64_t nth) const {
-    const auto entry = std::partition_point(
-        state.log->begin(), state.log->end(),
-        [&](const Entry& candidate) { return candidate.sum < state.before + nth; });
+    const auto entry = std::ranges::lower_bound(*state.log, state.before + nth, {}, &Entry::sum);
     return entry == state.log->end() ? state.now : entry->at;
   }
 };

@@ -61,35 +61,31 @@ struct SlidingWindow : CommonFacts {
     }
   };
 
-  // Initializes the state of a new counter. Consecutive sub-windows start at its first check.
-  WriteBack Open(State& state, Time now) const {
-    state = {.start = now, .last = now, .counts = {}};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter. Consecutive sub-windows start at its first check.
+  State New(Time now) const { return {.start = now, .last = now, .counts = {}}; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.start += now - state.last;
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const std::int64_t passed = (t - state.start) / length();
     Pass(state, passed);
-    if (state.counts.empty()) Open(state, t);
+    if (state.counts.empty()) state.start = t;
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
-    return Grants(UsageSnapshot{.counted = state.counted()}, demand, n);
+    return FitWithin(limit, state.counted(), demand.units, n);
   }
   std::int64_t Grants(const UsageSnapshot& snapshot, const CounterDemand& demand,
                       std::int64_t n) const {
-    return snapshot.Grants(limit, demand.units, n);
+    return FitWithin(limit, snapshot.counted, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -150,8 +146,8 @@ struct SlidingWindow : CommonFacts {
       while (left < excess && age > 0) left += state.counts[--age];
       snapshot.retry_at = LeavesAt(state, age);
     }
-    const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
-                                     [](std::int64_t count) { return count > 0; });
+    const auto newest =
+        std::ranges::find_if(state.counts, [](std::int64_t count) { return count > 0; });
     if (cost * taken > 0) {
       snapshot.reset_at = LeavesAt(state, 0);
     } else if (newest != state.counts.end()) {
@@ -169,16 +165,11 @@ struct SlidingWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
-  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
-  // units count as the newest.
-  SlidingWindow For(const Share& share) const {
-    SlidingWindow shared = *this;
-    shared.limit = share.Of(limit);
-    return shared;
-  }
+  // The counter for `share`, derived from the last seen state of the whole limit. All units count
+  // as the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     const std::int64_t count = share.TakenOf(limit, seen.counted);
-    if (count == 0) return {.start = at, .last = at, .counts = {}};
+    if (count == 0) return New(at);
     const Time start = seen.reset_at - (segments + 1) * length();
     return {.start = start, .last = at, .counts = {count}};
   }

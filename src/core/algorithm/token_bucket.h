@@ -91,27 +91,24 @@ struct TokenBucket : CommonFacts {
     bool operator==(const State&) const = default;
   };
 
-  // Initializes the state of a new counter. A bucket that starts empty fills from its first check
-  // on, so that check is stored even if denied.
-  WriteBack Open(State& state, Time now) const {
-    state = {{starts_empty ? 0 : Capacity(), now}, {}};
-    return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo;
-  }
+  // The state of a new counter. A bucket that starts empty fills from its first check on, so that
+  // check is stored even if denied.
+  State New(Time now) const { return {{starts_empty ? 0 : Capacity(), now}, {}}; }
+  WriteBack KeepsNew() const { return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo; }
 
-  // Brings `state` forward to `now`.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.grants.Move(now - state.last);
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     while (state.grants.any() && state.grants.older_ends <= now) {
       Refill(state, state.grants.older_ends);
       state.grants.EndOlder();
     }
     Refill(state, std::max(now, state.last));
-    return keep;
+    return moved;
   }
 
   // How many of `n` consecutive checks are admitted.

@@ -74,26 +74,23 @@ struct WarmingBucket : CommonFacts {
     std::array<double, 3> ToFields() const { return {stored, ToNumber(next_free), ToNumber(last)}; }
   };
 
-  // Initializes the state of a new counter, which is cold.
-  WriteBack Open(State& state, Time now) const {
-    state = {MaxStored(), now, now};
-    return WriteBack::kNo;
-  }
+  // The state of a new counter, which is cold.
+  State New(Time now) const { return {MaxStored(), now, now}; }
 
   // Brings `state` forward to `now`. Another rule may have stored more permits than this one can.
-  WriteBack Advance(State& state, Time now) const {
-    WriteBack keep = WriteBack::kNo;
-    if (ClockWasReplaced(state.last, now)) {
+  // Returns whether the counter was moved to a new clock.
+  bool Advance(State& state, Time now) const {
+    const bool moved = ClockWasReplaced(state.last, now);
+    if (moved) {
       state.next_free += now - state.last;
       state.last = now;
-      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const Duration idle = std::max(t - state.next_free, Duration::zero());
     state.stored = std::min(MaxStored(), state.stored + Cooled(idle));
     state.next_free += idle;
     state.last = t;
-    return keep;
+    return moved;
   }
 
   // Whether a check is admitted: 0 or 1. REQUIRES: n <= 1, since each grant changes the price.

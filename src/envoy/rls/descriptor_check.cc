@@ -55,8 +55,7 @@ std::string_view DescriptorCheck::metric() const {
 
 // With `count_denied`, hits beyond the limit are counted, too, unless the rule has Sluice's own
 // limits.
-void DescriptorCheck::Start(const Context& context, Response::DescriptorStatus& status) {
-  status_ = &status;
+void DescriptorCheck::Start(const Context& context) {
   is_quota_ = context.quota_mode || (target() != nullptr && target()->quota_mode);
   is_shadow_ = context.shadow_mode;
   is_over_ = from_cache_ = has_charged_ = refunds_request_ = false;
@@ -103,7 +102,7 @@ void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
     Read(*answer);
     ObserveDuration();
   }
-  owner_.OnDecided(*this, answer || no_refund ? nullptr : &answer.error());
+  on_decided_(*this, answer || no_refund ? nullptr : &answer.error());
 }
 
 void DescriptorCheck::Read(const CheckAnswer& answer) {

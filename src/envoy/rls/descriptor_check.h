@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 
@@ -19,14 +21,8 @@ using Response = ::envoy::service::ratelimit::v3::RateLimitResponse;
 
 class DescriptorCheck final : private CheckCall {
  public:
-  class Owner {
-   public:
-    // `error` is null unless the check has failed. May be called before Start or Refund returns.
-    virtual void OnDecided(DescriptorCheck& check, const Error* error) = 0;
-
-   protected:
-    ~Owner() = default;
-  };
+  // `error` is null unless the check has failed. May be called before Start or Refund returns.
+  using OnDecided = std::function<void(const DescriptorCheck& check, const Error* error)>;
 
   // The parameters shared by all descriptors of a request.
   struct Context {
@@ -41,15 +37,18 @@ class DescriptorCheck final : private CheckCall {
     bool shadow_mode = false;  // likewise
   };
 
-  // Both must outlive the check.
-  DescriptorCheck(Limiter& limiter, Owner& owner) : CheckCall(limiter), owner_(owner) {}
+  // `limiter` must outlive the check.
+  DescriptorCheck(Limiter& limiter, OnDecided on_decided)
+      : CheckCall(limiter), on_decided_(std::move(on_decided)) {}
 
   // Call before Start: FindLimit (in the rules), or SetOverride if the request has its own limit;
-  // then SetHits.
+  // then SetHits and SetStatus.
   void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
   void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
                    std::span<const Entry> entries);
   void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
+  // Where to write the answer. It must live until OnDecided.
+  void SetStatus(Response::DescriptorStatus& status) { status_ = &status; }
 
   // Null if the rules have no limit for the entries, or the request has its own.
   const Target* target() const { return has_override_ ? nullptr : match_.target; }
@@ -59,8 +58,8 @@ class DescriptorCheck final : private CheckCall {
   // The rule's name in metrics.
   std::string_view metric() const;
 
-  // Writes the answer to `status`. It and the texts of `context` must live until OnDecided.
-  void Start(const Context& context, Response::DescriptorStatus& status);
+  // The texts of `context` must live until OnDecided.
+  void Start(const Context& context);
 
   // Gives back the hits that were charged.
   void Refund(const Context& context);
@@ -82,7 +81,7 @@ class DescriptorCheck final : private CheckCall {
   void ReadCurrentLimit(const LimitAnswer& limit);
   void ReadQuota(const LimitAnswer& limit);
 
-  Owner& owner_;
+  const OnDecided on_decided_;
   TrieMatch match_;
   std::uint64_t hits_ = 1;
   bool is_negative_ = false;

@@ -9,16 +9,16 @@
 
 namespace sluice::envoy {
 
-RateLimitService::RateLimitService(Limiter& limiter, MetricsRegistry& metrics, RlsOptions options,
-                                   const CallerAccess* access)
+RateLimitService::RateLimitService(Limiter& limiter, MetricsRegistry& metrics,
+                                   EnvoySettings settings, const CallerAccess* access)
     : limiter_(limiter),
-      options_(std::move(options)),
+      settings_(std::move(settings)),
       access_(access),
-      peer_metrics_(options_.metric_names ? std::make_optional<PeerMetrics>(metrics)
-                                          : std::nullopt),
+      peer_metrics_(settings_.metric_names ? std::make_optional<PeerMetrics>(metrics)
+                                           : std::nullopt),
       shared_([this, &metrics](net::Loop&) {
         return std::make_shared<Shared>(
-            Shared{.counters = HitCounters(metrics, options_.near_limit_ratio, peer_metrics()),
+            Shared{.counters = HitCounters(metrics, settings_.near_limit_ratio, peer_metrics()),
                    .response = {}});
       }) {}
 
@@ -31,7 +31,7 @@ void RateLimitService::AddTo(rpc::Methods& methods) {
          return std::make_unique<ShouldRateLimitHandler>(
              ShouldRateLimitHandler::Dependencies{.loop = loop,
                                                   .limiter = limiter_,
-                                                  .options = options_,
+                                                  .settings = settings_,
                                                   .counters = shared.counters,
                                                   .response = shared.response,
                                                   .access = access_,

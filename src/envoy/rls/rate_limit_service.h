@@ -8,9 +8,8 @@
 #include <string_view>
 
 #include "api/caller_access.h"
+#include "config/settings.h"
 #include "envoy/rls/hit_counters.h"
-#include "envoy/rls/options.h"
-#include "envoy/rls/peer_metrics.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/per_loop.h"
@@ -22,7 +21,7 @@ namespace sluice::envoy {
 class RateLimitService {
  public:
   // Without `access` every caller is admitted. All must outlive the service.
-  RateLimitService(Limiter& limiter, MetricsRegistry& metrics, RlsOptions options,
+  RateLimitService(Limiter& limiter, MetricsRegistry& metrics, EnvoySettings settings,
                    const CallerAccess* access = nullptr);
 
   void AddTo(rpc::Methods& methods);
@@ -37,9 +36,9 @@ class RateLimitService {
   const PeerMetrics* peer_metrics() const { return peer_metrics_ ? &*peer_metrics_ : nullptr; }
 
   Limiter& limiter_;
-  const RlsOptions options_;
+  const EnvoySettings settings_;
   const CallerAccess* const access_;
-  const std::optional<PeerMetrics> peer_metrics_;  // with options_.metric_names
+  const std::optional<PeerMetrics> peer_metrics_;  // with envoy.metric_names
   PerLoop<Shared> shared_;
 };
 

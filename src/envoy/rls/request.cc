@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "api/malformed_message.h"
-#include "envoy/rules/unit.h"
 
 namespace sluice::envoy {
 namespace {
@@ -16,7 +15,8 @@ constexpr auto kMaxHits = static_cast<std::uint64_t>(std::numeric_limits<std::in
 Result<void> Validate(const Request& request) {
   for (int i = 0; i < request.descriptors_size(); ++i) {
     const RequestedDescriptor& it = request.descriptors(i);
-    if (it.has_limit() && !UnitOfNumber(it.limit().unit())) {
+    const auto unit = static_cast<std::size_t>(it.limit().unit());
+    if (it.has_limit() && (unit == 0 || unit >= kUnitLengths.size())) {
       return InvalidArgument(
           fmt::format("descriptors[{}].limit.unit: {} is not known; allowed are 1 to {}", i,
                       static_cast<int>(it.limit().unit()), kUnitLengths.size() - 1));

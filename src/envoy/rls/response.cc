@@ -1,11 +1,93 @@
 #include "envoy/rls/response.h"
 
+#include <google/protobuf/struct.pb.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
 #include <fmt/format.h>
 
-#include "envoy/rls/dynamic_metadata.h"
+#include "base/text.h"
 
 namespace sluice::envoy {
 namespace {
+
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+using google::protobuf::Value;
+using Kind = YamlNode::Kind;
+
+Value& Field(Struct& fields, const std::string& key) { return (*fields.mutable_fields())[key]; }
+
+Value ScalarOf(const YamlNode& node) {
+  Value value;
+  const auto number = node.quoted ? std::nullopt : ParseNumber<double>(node.text);
+  const bool is_true = node.text == "true";
+  if (number && std::isfinite(*number)) {  // "nan" is a text in YAML
+    value.set_number_value(*number);
+  } else if (!node.quoted && (is_true || node.text == "false")) {
+    value.set_bool_value(is_true);
+  } else {
+    value.set_string_value(node.text);
+  }
+  return value;
+}
+
+Value ValueOf(const YamlNode& node) {
+  if (node.kind == Kind::kScalar) return ScalarOf(node);
+  Value value;
+  if (node.kind == Kind::kSequence) {
+    ListValue& list = *value.mutable_list_value();
+    for (const YamlNode& item : node.items) *list.add_values() = ValueOf(item);
+  } else if (node.kind == Kind::kMap) {
+    Struct& fields = *value.mutable_struct_value();
+    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
+      Field(fields, node.items[i].text) = ValueOf(node.items[i + 1]);
+    }
+  } else {
+    value.set_null_value(google::protobuf::NULL_VALUE);
+  }
+  return value;
+}
+
+Value DescriptorOf(const RequestedDescriptor& descriptor) {
+  Value value;
+  Struct& fields = *value.mutable_struct_value();
+  ListValue& entries = *Field(fields, "entries").mutable_list_value();
+  for (const auto& it : descriptor.entries()) {
+    entries.add_values()->set_string_value(fmt::format("{}={}", it.key(), it.value()));
+  }
+  if (descriptor.has_limit()) {
+    Struct& limit = *Field(fields, "limit").mutable_struct_value();
+    Field(limit, "requests_per_unit").set_number_value(descriptor.limit().requests_per_unit());
+    Field(limit, "unit")
+        .set_string_value(std::string(ToString(static_cast<Unit>(descriptor.limit().unit()))));
+  }
+  if (descriptor.has_hits_addend()) {
+    const auto hits = static_cast<double>(descriptor.hits_addend().value());
+    Field(fields, "hitsAddend").set_number_value(hits);
+  }
+  return value;
+}
+
+// If several of the descriptors in rule files have metadata of the same key, the last one wins.
+void FillDynamicMetadata(const Request& request, std::span<const TrieNode* const> passed,
+                         Struct& to) {
+  for (const TrieNode* node : passed) {
+    const auto& items = node->metadata.items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      Field(to, items[i].text) = ValueOf(items[i + 1]);
+    }
+  }
+  Value descriptors;
+  for (const RequestedDescriptor& it : request.descriptors()) {
+    *descriptors.mutable_list_value()->add_values() = DescriptorOf(it);
+  }
+  Field(to, "descriptors") = std::move(descriptors);
+  Field(to, "domain").set_string_value(request.domain());
+  Field(to, "hitsAddend").set_number_value(request.hits_addend());
+}
 
 bool IsDenied(const DescriptorCheck& check) {
   return check.status().code() == Response::OVER_LIMIT;
@@ -34,9 +116,9 @@ void AddHeader(const std::string& name, std::int64_t value, Response& to) {
 void AddHeaders(const Decided& from, Response& to) {
   const auto* const status = StatusForHeaders(from.checks);
   if (status == nullptr) return;
-  AddHeader(from.options.limit_header, status->current_limit().requests_per_unit(), to);
-  AddHeader(from.options.remaining_header, status->limit_remaining(), to);
-  AddHeader(from.options.reset_header, status->duration_until_reset().seconds(), to);
+  AddHeader(from.settings.limit_header, status->current_limit().requests_per_unit(), to);
+  AddHeader(from.settings.remaining_header, status->limit_remaining(), to);
+  AddHeader(from.settings.reset_header, status->duration_until_reset().seconds(), to);
 }
 
 }  // namespace
@@ -53,10 +135,10 @@ Response::Code OverallCode(DecidedChecks checks) {
 }
 
 void Complete(const Decided& decided, Response& response) {
-  response.set_overall_code(decided.options.shadow_mode ? Response::OK
-                                                        : OverallCode(decided.checks));
-  if (decided.options.response_headers) AddHeaders(decided, response);
-  if (decided.options.dynamic_metadata) {
+  response.set_overall_code(decided.settings.shadow_mode ? Response::OK
+                                                         : OverallCode(decided.checks));
+  if (!decided.settings.limit_header.empty()) AddHeaders(decided, response);
+  if (decided.settings.dynamic_metadata) {
     FillDynamicMetadata(decided.request, decided.passed, *response.mutable_dynamic_metadata());
   }
 }

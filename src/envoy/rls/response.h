@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "config/settings.h"
 #include "envoy/rls/descriptor_check.h"
-#include "envoy/rls/options.h"
 #include "envoy/rls/request.h"
 #include "envoy/rules/guide.h"
 
@@ -21,13 +21,13 @@ using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
 Response::Code OverallCode(DecidedChecks checks);
 
 struct Decided {
-  const RlsOptions& options;
+  const EnvoySettings& settings;
   const Request& request;
   DecidedChecks checks;
   std::span<const TrieNode* const> passed;  // by all descriptors; for dynamic_metadata
 };
 
-// Sets the overall code and, if the options say so, headers and metadata.
+// Sets the overall code and, if the settings say so, headers and metadata.
 void Complete(const Decided& decided, Response& response);
 
 }  // namespace sluice::envoy

@@ -67,15 +67,14 @@ void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
               .rules = std::move(rules),
               .received = call.received(),
               .deadline = call.deadline(),
-              .count_denied = dependencies_.options.count_denied && !all_or_nothing,
-              .quota_mode = dependencies_.options.quota_mode,
-              .shadow_mode = dependencies_.options.shadow_mode};
+              .count_denied = dependencies_.settings.count_denied && !all_or_nothing,
+              .quota_mode = dependencies_.settings.quota_mode,
+              .shadow_mode = dependencies_.settings.shadow_mode};
   response_.Clear();
   for (int i = 0; i < request_.descriptors_size(); ++i) {
     response_.add_statuses()->set_code(Response::OK);
   }
   check_count_ = started_ = 0;
-  positions_.clear();
   passed_.clear();
   refunds_ = canceled_ = false;
 }
@@ -90,13 +89,13 @@ void ShouldRateLimitHandler::FindLimits(const DomainGuide& domain) {
       check.SetOverride(descriptor.limit(), entries_);
     } else {
       check.FindLimit(domain, entries_);
-      if (dependencies_.options.dynamic_metadata) {
+      if (dependencies_.settings.dynamic_metadata) {
         passed_.insert(passed_.end(), check.passed().begin(), check.passed().end());
       }
       if (check.target() == nullptr) continue;
     }
     check.SetHits(HitsOf(request_, descriptor), descriptor.is_negative_hits());
-    positions_.push_back(i);
+    check.SetStatus(*response_.mutable_statuses(i));
     ++check_count_;
   }
 }
@@ -115,11 +114,9 @@ void ShouldRateLimitHandler::DropReplaced() {
   for (std::size_t i = 0; i < check_count_; ++i) {
     const Target* const target = checks_[i]->target();
     if (target != nullptr && !target->name.empty() && replaced.contains(target->name)) continue;
-    std::swap(checks_[kept], checks_[i]);
-    positions_[kept++] = positions_[i];
+    std::swap(checks_[kept++], checks_[i]);
   }
   check_count_ = kept;
-  positions_.resize(kept);
 }
 
 // Whether two checks may use the same counter. Only then does their order matter.
@@ -135,8 +132,9 @@ bool ShouldRateLimitHandler::MayShareCounters() const {
 
 DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
   if (check_count_ == checks_.size()) {
-    DescriptorCheck::Owner& owner = *this;
-    checks_.push_back(std::make_unique<DescriptorCheck>(dependencies_.limiter, owner));
+    checks_.push_back(std::make_unique<DescriptorCheck>(
+        dependencies_.limiter,
+        [this](const DescriptorCheck& check, const Error* error) { OnDecided(check, error); }));
   }
   return *checks_[check_count_];
 }
@@ -152,15 +150,15 @@ void ShouldRateLimitHandler::StartSome() {
   }
   const std::size_t end = std::min(check_count_, started_ + kChecksPerIteration);
   while (started_ < end) {
-    DescriptorCheck& check = *checks_[started_];
-    check.Start(context_, *response_.mutable_statuses(positions_[started_++]));
+    DescriptorCheck& check = *checks_[started_++];
+    check.Start(context_);
     context_.ask_store |= check.is_negative();
   }
   if (started_ < check_count_) dependencies_.loop.Post([this] { StartSome(); });
   CountDecided(1);
 }
 
-void ShouldRateLimitHandler::OnDecided(DescriptorCheck& check, const Error* error) {
+void ShouldRateLimitHandler::OnDecided(const DescriptorCheck& check, const Error* error) {
   if (error != nullptr) {
     if (!error_) error_ = *error;
   } else if (!refunds_) {
@@ -195,7 +193,7 @@ void ShouldRateLimitHandler::RefundAll() {
 
 void ShouldRateLimitHandler::FinishWithStatuses() {
   if (error_) return Refuse(ToStatus(*std::exchange(error_, std::nullopt)));
-  Complete({.options = dependencies_.options,
+  Complete({.settings = dependencies_.settings,
             .request = request_,
             .checks = Checks(),
             .passed = passed_},
@@ -227,7 +225,6 @@ void ShouldRateLimitHandler::ForgetCall() {
   checks_.clear();
   request_ = Request();
   entries_ = {};
-  positions_ = {};
   response_ = Response();
   passed_ = {};
 }

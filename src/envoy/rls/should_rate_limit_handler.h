@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "api/caller_access.h"
+#include "config/settings.h"
 #include "envoy/rls/descriptor_check.h"
 #include "envoy/rls/hit_counters.h"
-#include "envoy/rls/options.h"
-#include "envoy/rls/peer_metrics.h"
 #include "envoy/rls/request.h"
 #include "envoy/rls/response.h"
 #include "envoy/rules/guide.h"
@@ -26,7 +25,7 @@
 
 namespace sluice::envoy {
 
-class ShouldRateLimitHandler final : public rpc::UnaryHandler, private DescriptorCheck::Owner {
+class ShouldRateLimitHandler final : public rpc::UnaryHandler {
  public:
   static constexpr std::size_t kChecksPerIteration = 64;
 
@@ -34,7 +33,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   struct Dependencies {
     net::Loop& loop;
     Limiter& limiter;
-    const RlsOptions& options;
+    const EnvoySettings& settings;
     HitCounters& counters;            // of the loop
     std::string& response;            // a buffer of the loop
     const CallerAccess* access;       // null: every caller is admitted
@@ -54,7 +53,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   void DropReplaced();
   bool MayShareCounters() const;
   void StartSome();
-  void OnDecided(DescriptorCheck& check, const Error* error) override;
+  void OnDecided(const DescriptorCheck& check, const Error* error);
   void CountDecided(std::size_t count);
   void FinishWithStatuses();
 
@@ -77,7 +76,6 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   const DomainGuide* domain_ = nullptr;                   // lives as long as context_.rules
   std::vector<std::unique_ptr<DescriptorCheck>> checks_;  // the first check_count_ are in use
   std::size_t check_count_ = 0;
-  std::vector<int> positions_;           // of checks_, in the request
   Response response_;                    // with the statuses of all descriptors
   std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
   std::optional<Error> error_;           // the first one

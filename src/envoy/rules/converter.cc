@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -79,10 +78,8 @@ class Converter {
   static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
                      Way& way) {
     const bool twice =
-        std::any_of(way.match.begin(), way.match.end(),
-                    [&](const Condition& it) { return it.attribute == descriptor.key; }) ||
-        std::any_of(way.per.begin(), way.per.end(),
-                    [&](const KeyPart& it) { return it.attribute == descriptor.key; });
+        std::ranges::find(way.match, descriptor.key, &Condition::attribute) != way.match.end() ||
+        std::ranges::find(way.per, descriptor.key, &KeyPart::attribute) != way.per.end();
     if (twice) {
       way.notes.push_back(
           fmt::format("The key {} occurs twice on this path; an attribute has only one value.",
@@ -137,15 +134,14 @@ class Converter {
     text_ += fmt::format("\n  # {}:{}\n", descriptor.file, descriptor.position.line);
     for (const std::string& note : way.notes) text_ += fmt::format("  # {}\n", note);
     AddNotes(descriptor);
-    AddYaml(rule);
+    text_ += ToYamlItem(rule);
   }
 
   // A blocked or unlimited rule matches even without the attributes of its `per`, but the
   // descriptor must have them.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
-      const auto same = [&](const Condition& it) { return it.attribute == part.attribute; };
-      const auto known = std::find_if(rule.match.begin(), rule.match.end(), same);
+      const auto known = std::ranges::find(rule.match, part.attribute, &Condition::attribute);
       if (known == rule.match.end()) {
         rule.match.push_back({part.attribute, MakePattern(Kind::kExists)});
       } else if (known->pattern.kind == Kind::kNot) {  // holds for an absent attribute, too
@@ -166,15 +162,6 @@ class Converter {
         "  # To avoid twice the limit around a window boundary:\n"
         "  #   {{algorithm: sliding_window, limit: {}, window: {}}}\n",
         limit.requests_per_unit, FormatDuration(LengthOf(limit.unit)));
-  }
-
-  void AddYaml(const Rule& rule) {
-    std::istringstream lines(ToYaml(rule));
-    std::string_view indent = "  - ";
-    for (std::string line; std::getline(lines, line); indent = "    ") {
-      text_ += fmt::format("{}{}\n", indent, line);
-    }
-    text_.pop_back();
   }
 
   static Limits LimitsOf(const RateLimit& limit) {

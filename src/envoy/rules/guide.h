@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "config/yaml_reader.h"
-#include "envoy/rules/glob.h"
-#include "envoy/rules/unit.h"
+#include "envoy/rules/rule_file.h"
 #include "match/rule_index.h"
 
 namespace sluice::envoy {
@@ -45,6 +43,18 @@ struct Target {
   std::uint32_t requests_per_unit = 0;
   std::string name;
   std::vector<std::string> replaces;
+};
+
+// A pattern in which '*' matches any number of characters, including none.
+class Glob {
+ public:
+  explicit Glob(std::string_view pattern);
+
+  // Takes time proportional to the length of `text` times that of the longest part between stars.
+  bool Matches(std::string_view text) const;
+
+ private:
+  std::vector<std::string> parts_;  // the texts between the stars, one more than there are stars
 };
 
 struct Children;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -11,34 +9,21 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "config/config_value.h"
 #include "config/limit_parser.h"
+#include "config/rule_parser.h"
 
 namespace sluice::envoy {
 namespace {
 
 using NodeKind = YamlNode::Kind;
 
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 // A key without a value counts as absent.
 std::optional<ConfigValue> Find(const ConfigMap& fields, std::string_view key) {
   auto found = fields.Find(key);
   if (found && found->node().kind == NodeKind::kNull) return std::nullopt;
   return found;
-}
-
-// Reports that `key` of the map `value` is missing.
-void ReportMissing(const ConfigValue& value, std::string_view key, std::string_view allowed) {
-  if (value.node().kind != NodeKind::kMap) return;
-  const YamlNode absent{
-      .kind = NodeKind::kNull, .position = value.node().position, .text = "", .items = {}};
-  value.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
 }
 
 std::string ParseText(const ConfigMap& fields, std::string_view key) {
@@ -50,7 +35,7 @@ bool ParseFlag(const ConfigMap& fields, std::string_view key) {
   const auto field = Find(fields, key);
   if (!field) return false;
   constexpr std::array<std::string_view, 6> kWords{"true", "yes", "on", "false", "no", "off"};
-  const auto* const word = std::find(kWords.begin(), kWords.end(), LowerCase(field->node().text));
+  const auto* const word = std::ranges::find(kWords, Lowercase(field->node().text));
   if (field->node().kind != NodeKind::kScalar || field->node().quoted || word == kWords.end()) {
     field->ReportFound("are true, false");
     return false;
@@ -58,11 +43,11 @@ bool ParseFlag(const ConfigMap& fields, std::string_view key) {
   return word < kWords.begin() + 3;
 }
 
-std::string ParseRequiredText(const ConfigValue& map, const ConfigMap& fields, std::string_view key,
+std::string ParseRequiredText(const ConfigMap& fields, std::string_view key,
                               std::string_view allowed) {
   const auto field = Find(fields, key);
   if (!field) {
-    ReportMissing(map, key, allowed);
+    fields.ReportMissing(key, allowed);
     return "";
   }
   const auto text = field->Text(allowed);
@@ -76,7 +61,7 @@ constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
 std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }
 
 Unit ParseUnit(const ConfigValue& value) {
-  const auto name = std::find(kUnits.begin(), kUnits.end(), LowerCase(value.node().text));
+  const auto name = std::ranges::find(kUnits, Lowercase(value.node().text));
   if (value.node().kind == NodeKind::kScalar && name != kUnits.end()) {
     return static_cast<Unit>(name - kUnits.begin() + 1);
   }
@@ -85,10 +70,9 @@ Unit ParseUnit(const ConfigValue& value) {
 }
 
 void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
-  static constexpr std::array<std::string_view, 1> kKeys{"name"};
   for (const ConfigValue& item : list.Items("is a list of maps such as {name: other}")) {
-    const ConfigMap fields(item, kKeys);
-    const std::string name = ParseRequiredText(item, fields, "name", "is the name of a limit");
+    const ConfigMap fields(item, {"name"});
+    const std::string name = ParseRequiredText(fields, "name", "is the name of a limit");
     if (!name.empty() && name == limit.name) {
       item.At("name", *item.node().Find("name")).ReportFound("is the name of another limit");
     }
@@ -126,21 +110,21 @@ void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit&
   }
 }
 
-void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& limit) {
+void ParseUnitOf(const ConfigMap& fields, RateLimit& limit) {
   const auto unit = Find(fields, "unit");
   if (limit.unlimited) {
     if (unit) unit->ReportFound("only without unlimited");
   } else if (unit) {
     limit.unit = ParseUnit(*unit);
   } else {
-    ReportMissing(value, "unit", AllowedUnits());
+    fields.ReportMissing("unit", AllowedUnits());
   }
 }
 
 // Accepts the numbers of Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service
 // reads as 16.
 std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
-  std::string digits = LowerCase(value.node().text);
+  std::string digits = Lowercase(value.node().text);
   if (!digits.starts_with('_')) std::erase(digits, '_');
   int base = 10;
   if (digits.starts_with("0x")) base = 16;
@@ -148,21 +132,17 @@ std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
   if (digits.starts_with("0b")) base = 2;
   if (base != 10) digits.erase(0, 2);
   const bool is_octal = base == 10 && digits.size() > 1 && digits.front() == '0';
-  std::uint32_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, number, base);
-  const bool is_number = value.node().kind == NodeKind::kScalar && !value.node().quoted &&
-                         parsed.ec == std::errc() && parsed.ptr == end;
-  if (is_number && !is_octal) return number;
+  const auto number = ParseNumber<std::uint32_t>(digits, base);
+  const bool is_plain = value.node().kind == NodeKind::kScalar && !value.node().quoted;
+  if (number && is_plain && !is_octal) return *number;
   value.ReportFound(is_octal ? "is a number that does not begin with 0"
                              : "is a whole number from 0 to 4294967295, without quotes");
   return 0;
 }
 
 RateLimit ParseRateLimit(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 7> kKeys{
-      "unit", "requests_per_unit", "unlimited", "name", "replaces", "limits", "on_store_failure"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value, {"unit", "requests_per_unit", "unlimited", "name", "replaces",
+                                 "limits", "on_store_failure"});
   RateLimit limit;
   if (value.node().kind != NodeKind::kMap) return limit;
   limit.name = ParseText(fields, "name");
@@ -173,14 +153,11 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   if (const auto limits = Find(fields, "limits")) {
     ParseOwnLimits(fields, *limits, limit);
   } else {
-    ParseUnitOf(value, fields, limit);
+    ParseUnitOf(fields, limit);
   }
   if (const auto replaces = Find(fields, "replaces")) ParseReplaces(*replaces, limit);
   if (const auto failure = Find(fields, "on_store_failure")) {
-    limit.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
-                                                             {"allow", OnStoreFailure::kAllow},
-                                                             {"deny", OnStoreFailure::kDeny},
-                                                             {"error", OnStoreFailure::kError}});
+    limit.on_store_failure = ParseOnStoreFailure(*failure);
   }
   return limit;
 }
@@ -202,15 +179,14 @@ std::string PlaceOf(const YamlNode& item, const ConfigValue& list) {
 std::vector<Descriptor> ParseDescriptors(const ConfigValue& list);
 
 Descriptor ParseDescriptor(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 10> kKeys{
-      "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
-      "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
-  const ConfigMap fields(value, kKeys);
+  const ConfigMap fields(value,
+                         {"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+                          "detailed_metric", "value_to_metric", "share_threshold", "metadata"});
   Descriptor descriptor;
   if (value.node().kind != NodeKind::kMap) return descriptor;
   descriptor.file = value.report().file;
   descriptor.position = value.node().position;
-  descriptor.key = ParseRequiredText(value, fields, "key", "is the key of an entry");
+  descriptor.key = ParseRequiredText(fields, "key", "is the key of an entry");
   descriptor.value = ParseText(fields, "value");
   descriptor.shadow_mode = ParseFlag(fields, "shadow_mode");
   descriptor.quota_mode = ParseFlag(fields, "quota_mode");
@@ -251,27 +227,19 @@ std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
 }  // namespace
 
 std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors) {
-  static constexpr std::array<std::string_view, 3> kKeys{"domain", "descriptors", "all_or_nothing"};
   constexpr std::string_view kDomains = "is a name of 1 to 255 bytes";
   FileReport report{document.name, errors};
   const ConfigValue root(document.root, report);
-  const ConfigMap fields(root, kKeys);
+  const ConfigMap fields(root, {"domain", "descriptors", "all_or_nothing"});
   if (document.root.kind != NodeKind::kMap) return std::nullopt;
   RuleTree tree;
-  tree.domain = ParseRequiredText(root, fields, "domain", kDomains);
+  tree.file = document.name;
+  tree.domain = ParseRequiredText(fields, "domain", kDomains);
   if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
   if (tree.domain.size() > 255) Find(fields, "domain")->ReportFound(kDomains);
   tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
   if (const auto list = Find(fields, "descriptors")) tree.descriptors = ParseDescriptors(*list);
   return tree;
-}
-
-std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
-                                      Diagnostics& errors) {
-  const RuleDocument document{.name = std::string(file),
-                              .root = ReadYaml(file, text, {}, errors, YamlAliases::kResolved)};
-  if (document.root.kind == NodeKind::kRefused) return std::nullopt;
-  return ParseRuleDocument(document, errors);
 }
 
 }  // namespace sluice::envoy

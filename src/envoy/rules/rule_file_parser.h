@@ -6,7 +6,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "config/diagnostic.h"
 #include "envoy/rules/rule_file.h"
@@ -23,10 +22,5 @@ struct RuleDocument {
 // Appends every mistake to `errors`, with the document's name; the tree is then unusable. Returns
 // nullopt if the document is not a map.
 std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors);
-
-// Appends every mistake to `errors`, with `file` as the file's name; the tree is then unusable.
-// Returns nullopt after a syntax error.
-std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
-                                      Diagnostics& errors);
 
 }  // namespace sluice::envoy

@@ -3,42 +3,41 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
 namespace sluice::envoy {
 namespace {
 
-// Merges the trees of each domain.
+// Parses documents, and merges the trees of each domain.
 class Merger {
  public:
   Merger(bool merge, LoadedTrees& loaded) : merge_(merge), loaded_(loaded) {}
 
-  void Add(const std::string& file, RuleTree tree) {
-    if (tree.domain.empty()) return;  // reported
-    const auto [at, is_new] = domains_.try_emplace(tree.domain);
+  void Add(const RuleDocument& document) {
+    auto tree = ParseRuleDocument(document, loaded_.errors);
+    if (!tree || tree->domain.empty()) return;  // reported
+    const auto [at, is_new] = domains_.try_emplace(tree->domain);
     Known& known = at->second;
     if (is_new) {
-      known = {.file = file, .tree = loaded_.trees.size(), .places = {}};
-      loaded_.trees.push_back({.domain = tree.domain,
-                               .file = file,
-                               .domain_position = tree.domain_position,
+      known.tree = loaded_.trees.size();
+      loaded_.trees.push_back({.domain = tree->domain,
+                               .file = tree->file,
+                               .domain_position = tree->domain_position,
                                .descriptors = {}});
     } else if (!merge_) {
       loaded_.errors.push_back(
-          {file, tree.domain_position, "domain",
+          {tree->file, tree->domain_position, "domain",
            fmt::format("found \"{}\", which {} has too; allowed is one file per domain, unless "
                        "domains are merged",
-                       tree.domain, known.file)});
+                       tree->domain, loaded_.trees[known.tree].file)});
       return;
     }
-    Merge(std::move(tree), known);
+    Merge(std::move(*tree), known);
   }
 
  private:
   struct Known {
-    std::string file;  // the first
     std::size_t tree = 0;
     std::map<std::pair<std::string, std::string>, std::string> places;  // key, value → file:line
   };
@@ -65,13 +64,12 @@ class Merger {
   std::map<std::string, Known> domains_;
 };
 
-bool TakesAllBack(const RuleLimit& limit) { return RefundsInFull(limit.limit); }
-
 // With all_or_nothing, limits take back what they granted to a request that another limit denies.
 // Reports those that cannot.
 void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& errors) {
   for (const Descriptor& it : descriptors) {
-    if (it.rate_limit && !std::ranges::all_of(it.rate_limit->limits, TakesAllBack)) {
+    if (it.rate_limit &&
+        !std::ranges::all_of(it.rate_limit->limits, RefundsInFull, &RuleLimit::limit)) {
       errors.push_back(
           {it.file, it.position, "descriptors",
            fmt::format("the key \"{}\" has a leaky_bucket with delay or a token_bucket "
@@ -95,14 +93,13 @@ LoadedTrees ParseRules(RuleTexts texts, bool merge, std::span<const RuleDocument
   LoadedTrees loaded{.trees = {}, .errors = std::move(texts.errors)};
   Merger merger(merge, loaded);
   for (RuleFile& file : texts.files) {
-    auto tree = ParseRuleFile(file.name, file.text, loaded.errors);
+    const RuleDocument document{
+        .name = file.name,
+        .root = ReadYaml(file.name, file.text, {}, loaded.errors, YamlAliases::kResolved)};
     file.text = std::string();
-    if (tree) merger.Add(file.name, std::move(*tree));
+    if (document.root.kind != YamlNode::Kind::kRefused) merger.Add(document);
   }
-  for (const RuleDocument& document : documents) {
-    auto tree = ParseRuleDocument(document, loaded.errors);
-    if (tree) merger.Add(document.name, std::move(*tree));
-  }
+  for (const RuleDocument& document : documents) merger.Add(document);
   for (const RuleTree& tree : loaded.trees) {
     if (tree.all_or_nothing) ReportKeepers(tree.descriptors, loaded.errors);
   }

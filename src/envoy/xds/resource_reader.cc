@@ -19,11 +19,7 @@ using ::ratelimit::config::ratelimit::v3::RateLimitConfig;
 using Kind = YamlNode::Kind;
 
 YamlNode Scalar(std::string text, bool quoted = false) {
-  return {.kind = Kind::kScalar,
-          .position = {},
-          .text = std::move(text),
-          .items = {},
-          .quoted = quoted};
+  return {.kind = Kind::kScalar, .text = std::move(text), .quoted = quoted};
 }
 
 YamlNode Text(std::string text) { return Scalar(std::move(text), true); }
@@ -42,7 +38,7 @@ YamlNode NodeOf(const google::protobuf::Value& value) {
     case Value::kStructValue:
       return NodeOf(value.struct_value());
     case Value::kListValue: {
-      YamlNode list{.kind = Kind::kSequence, .position = {}, .text = {}, .items = {}};
+      YamlNode list{.kind = Kind::kSequence};
       for (const Value& item : value.list_value().values()) list.items.push_back(NodeOf(item));
       return list;
     }
@@ -54,7 +50,7 @@ YamlNode NodeOf(const google::protobuf::Value& value) {
 }
 
 YamlNode NodeOf(const google::protobuf::Struct& map) {
-  YamlNode node{.kind = Kind::kMap, .position = {}, .text = {}, .items = {}};
+  YamlNode node{.kind = Kind::kMap};
   for (const auto& [key, value] : map.fields()) {
     node.items.push_back(Text(key));
     node.items.push_back(NodeOf(value));
@@ -90,7 +86,7 @@ YamlNode NodeOf(const Message& message) {
   if (message.GetDescriptor() == google::protobuf::Struct::descriptor()) {
     return NodeOf(static_cast<const google::protobuf::Struct&>(message));
   }
-  YamlNode node{.kind = Kind::kMap, .position = {}, .text = {}, .items = {}};
+  YamlNode node{.kind = Kind::kMap};
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* const field : fields) {
@@ -99,7 +95,7 @@ YamlNode NodeOf(const Message& message) {
       node.items.push_back(ValueOf(message, *field, -1));
       continue;
     }
-    YamlNode list{.kind = Kind::kSequence, .position = {}, .text = {}, .items = {}};
+    YamlNode list{.kind = Kind::kSequence};
     const int size = message.GetReflection()->FieldSize(message, field);
     for (int i = 0; i < size; ++i) list.items.push_back(ValueOf(message, *field, i));
     node.items.push_back(std::move(list));

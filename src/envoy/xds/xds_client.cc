@@ -59,9 +59,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMilliseconds);
-  if (!settings.server_name.empty()) {
-    arguments.SetSslTargetNameOverride(settings.server_name);
-  }
+  if (!settings.server_name.empty()) arguments.SetSslTargetNameOverride(settings.server_name);
   return grpc::CreateCustomChannel(settings.server, std::move(credentials), arguments);
 }
 
@@ -70,7 +68,6 @@ std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
 // One stream. Only the client's thread calls Read; any thread may call the other functions.
 struct XdsClient::Call {
   grpc::ClientContext context;
-  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<AggregatedDiscoveryService::Stub> stub;
   std::unique_ptr<grpc::ClientReaderWriter<DiscoveryRequest, DiscoveryResponse>> stream;
 
@@ -97,58 +94,51 @@ struct XdsClient::State {
   std::shared_ptr<Call> call SLUICE_GUARDED_BY(mutex);  // null: not connected
   std::string nonce SLUICE_GUARDED_BY(mutex);           // of the last response
   XdsStatus status SLUICE_GUARDED_BY(mutex);
-  // The last set, if it was refused: a control plane may send it again at once.
-  std::string refused_fingerprint SLUICE_GUARDED_BY(mutex);
-  std::vector<std::string> refused_mistakes SLUICE_GUARDED_BY(mutex);
+  // The last set: if it was refused, a control plane may send it again at once.
+  std::string last_fingerprint SLUICE_GUARDED_BY(mutex);
+  std::vector<std::string> last_mistakes SLUICE_GUARDED_BY(mutex);  // empty: it was accepted
 
   // Accepts the set in the response with this nonce, or refuses it because of its mistakes.
   void Answer(const std::string& its_nonce, const ResourceSetId& set,
-              const std::vector<std::string>& mistakes) SLUICE_EXCLUDES(mutex);
+              const std::vector<std::string>& mistakes) SLUICE_EXCLUDES(mutex) {
+    DiscoveryRequest request;
+    request.set_type_url(kRulesType);
+    request.set_response_nonce(its_nonce);
+    std::shared_ptr<Call> to;
+    {
+      const MutexLock lock(mutex);
+      Note(set, mistakes);
+      request.set_version_info(status.version);
+      if (its_nonce == nonce) to = call;
+    }
+    if (!to) return;  // the stream has broken, or another response awaits its answer
+    if (!mistakes.empty()) {
+      request.mutable_error_detail()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
+      request.mutable_error_detail()->set_message(fmt::to_string(fmt::join(mistakes, "\n")));
+    }
+    to->Write(request);
+  }
 
  private:
   void Note(const ResourceSetId& set, const std::vector<std::string>& mistakes)
-      SLUICE_REQUIRES(mutex);
-};
-
-void XdsClient::State::Note(const ResourceSetId& set, const std::vector<std::string>& mistakes) {
-  if (!mistakes.empty()) {
-    ++status.refused;
-    status.last_refusal = fmt::format("version {}: {}", set.version, mistakes.front());
-    if (mistakes.size() > 1) {
-      status.last_refusal += fmt::format(" (and {} more)", mistakes.size() - 1);
+      SLUICE_REQUIRES(mutex) {
+    last_fingerprint = set.fingerprint;
+    last_mistakes = mistakes;
+    if (!mistakes.empty()) {
+      ++status.refused;
+      status.last_refusal = fmt::format("version {}: {}", set.version, mistakes.front());
+      if (mistakes.size() > 1) {
+        status.last_refusal += fmt::format(" (and {} more)", mistakes.size() - 1);
+      }
+      return;
     }
-    refused_fingerprint = set.fingerprint;
-    refused_mistakes = mistakes;
-    return;
+    ++status.accepted;
+    status.version = set.version;
+    status.accepted_at = SteadyNow();
+    status.resources = set.resources;
+    status.last_refusal.clear();
   }
-  ++status.accepted;
-  status.version = set.version;
-  status.accepted_at = SteadyNow();
-  status.resources = set.resources;
-  status.last_refusal.clear();
-  refused_fingerprint.clear();
-  refused_mistakes.clear();
-}
-
-void XdsClient::State::Answer(const std::string& its_nonce, const ResourceSetId& set,
-                              const std::vector<std::string>& mistakes) {
-  DiscoveryRequest request;
-  request.set_type_url(kRulesType);
-  request.set_response_nonce(its_nonce);
-  std::shared_ptr<Call> to;
-  {
-    const MutexLock lock(mutex);
-    Note(set, mistakes);
-    request.set_version_info(status.version);
-    if (its_nonce == nonce) to = call;
-  }
-  if (!to) return;  // the stream has broken, or another response awaits its answer
-  if (!mistakes.empty()) {
-    request.mutable_error_detail()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
-    request.mutable_error_detail()->set_message(fmt::to_string(fmt::join(mistakes, "\n")));
-  }
-  to->Write(request);
-}
+};
 
 XdsClient::XdsClient(XdsSettings settings, Take take)
     : settings_(std::move(settings)), take_(std::move(take)), state_(std::make_shared<State>()) {
@@ -185,17 +175,13 @@ void XdsClient::Run() {
       state_->call = nullptr;
     }
     const double jitter = std::uniform_real_distribution(0.8, 1.2)(random);
-    if (!Pause(std::chrono::duration_cast<Duration>(pause * jitter))) return;
+    const MutexLock lock(state_->mutex);
+    const bool stopping = state_->stopped.WaitUntil(
+        state_->mutex, SteadyNow() + std::chrono::duration_cast<Duration>(pause * jitter),
+        [this]() SLUICE_REQUIRES(state_->mutex) { return state_->stopping; });
+    if (stopping) return;
     pause = std::min(pause * 2, settings_.longest_pause);
   }
-}
-
-// Returns false if the client is being destroyed.
-bool XdsClient::Pause(Duration pause) {
-  MutexLock lock(state_->mutex);
-  return !state_->stopped.WaitUntil(
-      state_->mutex, SteadyNow() + pause,
-      [this]() SLUICE_REQUIRES(state_->mutex) { return state_->stopping; });
 }
 
 // Opens a stream and asks for all rules. Null if the TLS files cannot be read, or if the client is
@@ -208,8 +194,7 @@ std::shared_ptr<XdsClient::Call> XdsClient::Connect() {
   }
   auto call = std::make_shared<Call>();
   for (const auto& [name, value] : settings_.headers) call->context.AddMetadata(name, value);
-  call->channel = ChannelTo(settings_, std::move(*credentials));
-  call->stub = AggregatedDiscoveryService::NewStub(call->channel);
+  call->stub = AggregatedDiscoveryService::NewStub(ChannelTo(settings_, std::move(*credentials)));
 
   DiscoveryRequest request;
   request.set_type_url(kRulesType);
@@ -252,7 +237,7 @@ void XdsClient::OnResponse(const DiscoveryResponse& response) {
     if (!state_->status.connected) spdlog::info("xds: connected to {}", settings_.server);
     state_->status.connected = true;
     state_->nonce = response.nonce();
-    if (set.id.fingerprint == state_->refused_fingerprint) mistakes = state_->refused_mistakes;
+    if (set.id.fingerprint == state_->last_fingerprint) mistakes = state_->last_mistakes;
   }
   if (mistakes.empty()) set.documents = ReadResources(response, mistakes);
   if (!mistakes.empty()) return state_->Answer(response.nonce(), set.id, mistakes);

@@ -57,7 +57,6 @@ class XdsClient {
   std::shared_ptr<Call> Connect();
   void ReadUntilBroken(const std::shared_ptr<Call>& call);
   void OnResponse(const ::envoy::service::discovery::v3::DiscoveryResponse& response);
-  bool Pause(Duration pause);
 
   const XdsSettings settings_;
   const Take take_;

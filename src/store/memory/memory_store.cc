@@ -5,7 +5,6 @@
 #include <bitset>
 
 #include "core/algorithm/counter.h"
-#include "store/memory/lease_change.h"
 #include "store/owned_check.h"
 
 namespace sluice {
@@ -23,6 +22,50 @@ constexpr std::size_t kNodeBytes = 40;
 
 bool MayTake(const Demand& demand) {
   return demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
+}
+
+// What `check` asks of its `counter`, as coalesced checks with a single check.
+CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted) {
+  return {.demand = check.DemandOf(counter),
+          .lease = check.lease,
+          .granted = granted,
+          .now = check.decided_at};
+}
+
+// Whether the counter admits the check. For a renewal: whether the lease keeps what it holds of the
+// counter.
+bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const CounterState& state) {
+  const bool has_no_slots = !TakesLeases(*counter.limit) || counter.held == 0;
+  if (check.leases_units && check.demand.mode == Mode::kRenew && has_no_slots) return true;
+  return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
+}
+
+// Whether any change is to be made. A settled lease does not change.
+bool MayChange(const StoreCheck& check) {
+  const Mode mode = check.demand.mode;
+  if (mode == Mode::kRenew) return check.admitted;
+  if (mode == Mode::kInspect || !check.leases_units) return mode != Mode::kInspect;
+  return mode == Mode::kSettle ? check.settled == Settled::kSettled
+                               : check.settled != Settled::kAlreadySettled;
+}
+
+// What modes other than CONSUME and PEEK do to one counter. With a lease of units, the lease's
+// record decides: `held` is what it holds of the counter. A renewal concerns only slots. The twin
+// of decide_change in scripts/lua/decide.lua.
+ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, CounterState& state,
+                       const Held& held) {
+  CoalescedChecks checks = One(check, counter, /*granted=*/0);
+  const Limit& limit = *counter.limit;
+  if (check.demand.mode == Mode::kUndo) return sluice::Undo(limit, state, counter.before, checks);
+  if (!check.leases_units || check.demand.mode == Mode::kCharge) {
+    return Change(limit, state, checks);
+  }
+  if (check.demand.mode == Mode::kSettle) {
+    checks.demand.units = counter.units;
+    return sluice::Settle(limit, state, held, checks);
+  }
+  const bool renews = TakesLeases(limit) && counter.held > 0 && counter.verdict.admitted;
+  return renews ? Change(limit, state, checks) : ChangeResult{.changed = false};
 }
 
 }  // namespace
@@ -58,8 +101,8 @@ MemoryStore::MemoryStore(const Clock& clock, const Options& options)
       shards_(std::clamp<std::size_t>(options.shards, 1, kMaxShards)) {}
 
 void MemoryStore::Submit(StoreCheck& check) {
-  bool decided = DecideLocked(check);
-  if (!decided && MakeRoom(check.counters.size())) decided = DecideLocked(check);
+  bool decided = Decide(check);
+  if (!decided && MakeRoom(check.counters.size())) decided = Decide(check);
   if (!decided) check.Fail(StoreFailure::kOverloaded);
   check.OnDecided();
 }
@@ -84,28 +127,23 @@ void MemoryStore::Prefetch(std::span<const std::string_view> keys) const
   }
 }
 
-bool MemoryStore::DecideLocked(StoreCheck& check) {
-  const ShardLocks locks(*this, check);
-  return Decide(check);
-}
-
 void MemoryStore::Undo(const StoreCheck& check) {
   if (check.leases_units) {
     OwnedCheck settle(check);
     settle.GiveBackAll();
-    DecideLocked(settle);
+    Decide(settle);
     return;
   }
   for (const CounterCheck& counter : check.counters) {
     if (!counter.charged) continue;
     OwnedCheck undo(check, counter, Mode::kUndo);
-    DecideLocked(undo);
+    Decide(undo);
   }
 }
 
 bool MemoryStore::Settle(const StoreCheck& settle) {
   OwnedCheck copy(settle);
-  DecideLocked(copy);
+  Decide(copy);
   return true;
 }
 
@@ -117,12 +155,12 @@ void MemoryStore::Reset(StoreReset& reset) {
       Drop(shard, found);
     }
   }
-  reset.failure.reset();
-  reset.OnReset();
+  reset.Finish(std::nullopt);
 }
 
 // The twin of `decide` in scripts/lua/decide.lua, for a single check.
 bool MemoryStore::Decide(StoreCheck& check) {
+  const ShardLocks locks(*this, check);
   // Read under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
@@ -166,9 +204,9 @@ void MemoryStore::TakeBack(const StoreCheck& check, std::span<Draft> drafts) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     const CounterCheck& counter = check.counters[i];
     CounterState& state = drafts[i].state;
-    if (counter.returned.granted == 0) continue;
-    if (!sluice::TakeBack(*counter.limit, state, counter.returned)) continue;
-    Write(counter, state, check.decided_at);
+    if (counter.returned.granted > 0 && sluice::TakeBack(*counter.limit, state, counter.returned)) {
+      Write(counter, state, check.decided_at);
+    }
   }
 }
 

@@ -84,12 +84,11 @@ class MemoryStore final : public Store {
   Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
   std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
 
-  // Takes the locks and decides.
-  bool DecideLocked(StoreCheck& check);
-
-  // REQUIRES: the locks of the shards of these counters are held, until Write. Returns false if
-  // there is no room.
+  // Returns false if there is no room.
   bool Decide(StoreCheck& check);
+
+  // For Decide, which holds the locks of the shards of these counters.
+  //
   // Decides `counters`, one group of `check`, which is admitted so far or not. Returns whether the
   // group admits it, too.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,

@@ -4,7 +4,6 @@
 // Loop thread only.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "net/loop.h"
@@ -14,7 +13,9 @@
 
 namespace sluice::redis {
 
-class BreakerProbe {
+// Is the check that it sends, which charges a separate counter, so that no real one is charged.
+// This counter expires soon.
+class BreakerProbe final : private StoreCheck {
  public:
   class Owner {
    public:
@@ -37,28 +38,15 @@ class BreakerProbe {
   void Stop() { timer_.Cancel(); }
 
  private:
-  // Charges a separate counter, so that no real one is charged. This counter expires soon.
-  class Check final : public StoreCheck {
-   public:
-    explicit Check(BreakerProbe& probe);
-    void Send(std::string key);
-
-   private:
-    void OnDecided() override { probe_.OnProbed(!failure()); }
-
-    BreakerProbe& probe_;
-    std::string key_;
-    const Limit limit_;
-  };
-
   void OnTime();
-  void OnProbed(bool answered_in_time);
+  void OnDecided() override;
 
   net::Loop& loop_;
   Breaker& breaker_;
   const Duration timeout_;
   Owner& owner_;
-  Check check_{*this};
+  std::string key_;
+  const Limit limit_;
   net::Timer timer_;
 };
 

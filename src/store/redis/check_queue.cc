@@ -67,8 +67,8 @@ void CheckQueue::Add(PendingPtr pending) {
 // The entry that `pending` can join, or null.
 CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::size_t hash) {
   const std::uint64_t number = latest_[hash % kSlots];
-  if (head_ == entries_.size() || number < entries_[head_].number) return nullptr;
-  Entry& entry = entries_[head_ + (number - entries_[head_].number)];
+  if (entries_.empty() || number < entries_.front().number) return nullptr;
+  Entry& entry = entries_[number - entries_.front().number];
   if (entry.checks.empty() || !Equal(entry.front(), pending)) return nullptr;
   const StoreCheck& check = *pending.check;
   if (check.in_order && LatestInOrder(check) > entry.number) return nullptr;
@@ -95,30 +95,26 @@ void CheckQueue::NoteInOrder(const StoreCheck& check, Entry& entry) {
 }
 
 CheckQueue::Entry CheckQueue::TakeFront() {
-  Entry front = std::move(entries_[head_++]);
+  Entry front = std::move(entries_.front());
+  entries_.pop_front();
   --live_entries_;
   DropEmptyEntries();
   return front;
 }
 
 CheckQueue::Entry CheckQueue::Take(std::size_t index) {
-  Entry& entry = entries_[head_ + index];
+  Entry& entry = entries_[index];
   --live_entries_;
   return {.checks = std::exchange(entry.checks, {}), .number = entry.number, .after = entry.after};
 }
 
 void CheckQueue::DropEmptyEntries() {
-  while (head_ < entries_.size() && entries_[head_].checks.empty()) ++head_;
-  // Amortized: the entries moved are no more than those removed.
-  if (2 * head_ < entries_.size()) return;
-  entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(head_));
-  head_ = 0;
+  while (!entries_.empty() && entries_.front().checks.empty()) entries_.pop_front();
 }
 
 PendingChecks CheckQueue::RemoveIf(const std::function<bool(const PendingCheck&)>& takes) {
   PendingChecks removed;
-  for (std::size_t i = head_; i < entries_.size(); ++i) {
-    PendingChecks& checks = entries_[i].checks;
+  for (auto& [checks, number, after] : entries_) {
     if (checks.empty()) continue;
     for (PendingPtr& check : checks) {
       if (takes(*check)) removed.push_back(std::move(check));

@@ -3,13 +3,11 @@
 // Loop thread only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <span>
-#include <vector>
 
 #include "base/clock.h"
 #include "store/redis/pending_check.h"
@@ -36,14 +34,12 @@ class CheckQueue {
   std::size_t entries() const { return live_entries_; }
 
   // The oldest entry. REQUIRES: !empty()
-  const Entry& front() const { return entries_[head_]; }
+  const Entry& front() const { return entries_.front(); }
   Entry TakeFront();
 
-  // The first entries, oldest first; some may be empty.
-  std::span<const Entry> First(std::size_t most) const {
-    return std::span(entries_).subspan(head_, std::min(most, entries_.size() - head_));
-  }
-  // Removes one of First().
+  // All entries, oldest first; some may be empty.
+  const std::deque<Entry>& all() const { return entries_; }
+  // Removes one of all().
   // REQUIRES: it is neither empty nor the oldest
   Entry Take(std::size_t index);
 
@@ -54,18 +50,11 @@ class CheckQueue {
     return RemoveIf([now](const PendingCheck& it) { return it.check->deadline <= now; });
   }
 
-  // Whether `holds` is true for every entry.
-  template <typename Holds>
-  bool AllOf(const Holds& holds) const {
-    return std::all_of(entries_.begin() + static_cast<std::ptrdiff_t>(head_), entries_.end(),
-                       [&](const Entry& it) { return it.checks.empty() || holds(it); });
-  }
-
   // Calls `visit` with every check, in order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    for (std::size_t i = head_; i < entries_.size(); ++i) {
-      for (const PendingPtr& check : entries_[i].checks) visit(*check);
+    for (const Entry& entry : entries_) {
+      for (const PendingPtr& check : entry.checks) visit(*check);
     }
   }
 
@@ -77,8 +66,7 @@ class CheckQueue {
   void NoteInOrder(const StoreCheck& check, Entry& entry);
   void DropEmptyEntries();
 
-  std::vector<Entry> entries_;  // those before head_ have been removed
-  std::size_t head_ = 0;
+  std::deque<Entry> entries_;     // the first one has a check
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
   // Numbers of entries, by hash. Numbers of removed entries are stale.

@@ -3,7 +3,6 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 
@@ -82,15 +81,10 @@ std::optional<Layout> LayoutOf(const redisReply& reply, const Address& asked) {
 
 }  // namespace
 
-void Cluster::Ask(Connection& connection) {
-  const std::array<std::string_view, 2> ask{"CLUSTER", "SLOTS"};
-  std::string command;
-  AppendCommand(ask, command);
-  connection.Send(command);
-}
+void Cluster::Ask(Connection& connection) { connection.Send({"CLUSTER", "SLOTS"}); }
 
 void Cluster::Read(const redisReply& reply) {
-  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer({reply.str, reply.len});
+  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer(TextOf(reply));
   auto layout = LayoutOf(reply, asked());
   if (!layout) return OnNoAnswer("its slot map is malformed");
   if (layout->servers.empty()) return OnNoAnswer("no slot in its slot map has an owner");

@@ -29,8 +29,7 @@ bool IsListOfOne(const redisReply& reply) {
 // Whether the reply is that of a master to ROLE.
 bool IsMaster(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
-         reply.element[0]->type == REDIS_REPLY_STRING &&
-         std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
+         TextOf(*reply.element[0]) == "master";
 }
 
 // Whether the login can continue after this error. If the user may not name its connection, it can
@@ -149,8 +148,13 @@ void Connection::OnTime() {
   Fail("no answer to the login in time");
 }
 
-void Connection::Send(std::string_view command) {
-  output_.append(command);
+void Connection::Send(std::initializer_list<std::string_view> command) {
+  AppendCommand(command, output_);
+  transport_->RequestFlush();
+}
+
+void Connection::SendFormatted(std::string_view commands) {
+  output_.append(commands);
   transport_->RequestFlush();
 }
 

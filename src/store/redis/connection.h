@@ -18,11 +18,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/secret.h"
 #include "net/loop.h"
 #include "net/timer_queue.h"
+#include "net/tls_context.h"
 #include "net/transport.h"
+#include "store/redis/redis_url.h"
 #include "store/redis/reply_reader.h"
-#include "store/redis/server_access.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
@@ -32,6 +34,16 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out);
 
 // The text of a string, a status or an error; empty for other replies.
 std::string_view TextOf(const redisReply& reply);
+
+// How connections of a store reach and log in to any of its servers.
+struct ServerAccess {
+  RedisLogin login;
+  const Secret* password = nullptr;  // replaces the login's; if set, must outlive the connections
+  const net::TlsClientContext* tls = nullptr;  // null: no TLS; must outlive the connections
+  std::string server_name;      // the name in certificates; empty: the host of the connection
+  bool loads_script = true;     // false: no checks will be sent
+  bool must_be_master = false;  // a replica is refused
+};
 
 class Connection final : private net::Protocol {
  public:
@@ -68,9 +80,10 @@ class Connection final : private net::Protocol {
 
   bool ready() const { return state_ == State::kReady; }
 
-  // Queues a command, formatted by AppendCommand, for the end of this loop iteration. REQUIRES:
-  // ready().
-  void Send(std::string_view command);
+  // Queues a command for the end of this loop iteration. REQUIRES: ready().
+  void Send(std::initializer_list<std::string_view> command);
+  // The same for commands that AppendCommand has formatted.
+  void SendFormatted(std::string_view commands);
 
   // Closes the connection because of an error of the server, and reconnects. The server counts as
   // failing until MarkHealthy.

@@ -3,9 +3,8 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,27 +14,17 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: name; the current time, or 0 to read Redis' clock; the time after which a server is gone.
-// Returns the names. An entry that is further than that in the future was written before the clock
-// was set back, and is removed, too.
+// ARGV: name; the time after which a server is gone (ms). Returns the names. An entry that is
+// further than that in the future was written before the clock was set back, and is removed, too.
 constexpr std::string_view kReport = R"lua(
-local now = tonumber(ARGV[2])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. now + ARGV[3], '+inf')
-redis.call('PEXPIRE', KEYS[1], 10 * ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. now + ARGV[2], '+inf')
+redis.call('PEXPIRE', KEYS[1], 10 * ARGV[2])
 return redis.call('ZRANGE', KEYS[1], 0, -1)
 )lua";
-
-std::string RandomName() {
-  std::string name;
-  for (const std::uint8_t byte : RandomBytes()) name += fmt::format("{:02x}", byte);
-  return name;
-}
 
 }  // namespace
 
@@ -43,9 +32,8 @@ FleetMember::FleetMember(Context context, OnView on_view)
     : loop_(context.loop),
       server_(std::move(context.server)),
       status_(context.status),
-      clock_(context.clock),
       on_view_(std::move(on_view)),
-      name_(RandomName()),
+      name_(fmt::format("{:02x}", fmt::join(RandomBytes(), ""))),
       timer_(loop_.timers(), [this] { OnTime(); }),
       connection_(loop_, std::move(context.access), status_, *this) {
   connection_.Start();
@@ -64,18 +52,9 @@ void FleetMember::OnTime() {
 }
 
 void FleetMember::Report() {
-  using std::chrono::milliseconds;
-  const auto now = clock_ == nullptr
-                       ? 0
-                       : std::chrono::floor<milliseconds>(clock_->Now()).time_since_epoch().count();
-  const std::string time = fmt::to_string(now);
-  const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
-  const std::array<std::string_view, 7> arguments{"EVAL", kReport, "1",       FleetMember::kKey,
-                                                  name_,  time,    gone_after};
-  std::string commands;
-  if (asked_) AppendCommand(std::array<std::string_view, 1>{"ASKING"}, commands);
-  AppendCommand(arguments, commands);
-  connection_.Send(commands);
+  const std::string gone_after = fmt::to_string(std::chrono::milliseconds(kGoneAfter).count());
+  if (asked_) connection_.Send({"ASKING"});
+  connection_.Send({"EVAL", kReport, "1", kKey, name_, gone_after});
   awaits_reply_ = true;
 }
 
@@ -87,8 +66,7 @@ void FleetMember::OnReply(const redisReply& reply) {
     return See(reply);
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
-  const std::string error(failed ? std::string_view(reply.str, reply.len)
-                                 : "not a list of servers");
+  const std::string error(failed ? TextOf(reply) : "not a list of servers");
   if (IsRedirect(error)) return FollowRedirect(error);
   if (WantsReconnect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now());
@@ -107,14 +85,11 @@ void FleetMember::FollowRedirect(std::string_view error) {
 void FleetMember::See(const redisReply& names) {
   view_.rank = 0;
   for (std::size_t i = 0; i < names.elements; ++i) {
-    const redisReply& other = *names.element[i];
-    if (std::string_view(other.str, other.len) < name_) ++view_.rank;
+    if (TextOf(*names.element[i]) < name_) ++view_.rank;
   }
-  const auto servers = static_cast<std::int64_t>(names.elements);
-  while (!seen_.empty() && seen_.back().second <= servers) seen_.pop_back();
-  seen_.emplace_back(++reports_, servers);
-  while (seen_.front().first + kRemembered <= reports_) seen_.pop_front();
-  view_.servers = seen_.front().second;
+  if (seen_.size() == kRemembered) seen_.pop_front();
+  seen_.push_back(static_cast<std::int64_t>(names.elements));
+  view_.servers = *std::max_element(seen_.begin(), seen_.end());
   view_.connected = true;
   on_view_(view_);
 }

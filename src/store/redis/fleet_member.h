@@ -11,9 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "base/clock.h"
 #include "net/loop.h"
 #include "net/timer_queue.h"
 #include "store/redis/connection.h"
@@ -41,7 +39,6 @@ class FleetMember final : private Connection::Owner {
     // The server that owns kKey; empty while none is known.
     std::function<std::optional<Address>()> server;
     ServerStatus& status;  // of that server
-    const Clock* clock;    // as in NodeOptions
   };
 
   // Starts to connect immediately; `on_view` is called after each report and whenever Redis is
@@ -58,7 +55,7 @@ class FleetMember final : private Connection::Owner {
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
   // A number of servers is remembered for this many reports: five minutes. During an outage no
   // report is answered, so an outage does not count.
-  static constexpr std::uint64_t kRemembered = 300;
+  static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }
   void OnTime();
@@ -75,16 +72,12 @@ class FleetMember final : private Connection::Owner {
   net::Loop& loop_;
   const std::function<std::optional<Address>()> server_;
   ServerStatus& status_;
-  const Clock* const clock_;
   std::optional<Address> asked_;  // kKey's slot is being migrated to this server
   const OnView on_view_;
   const std::string name_;  // random
   net::Timer timer_;
   bool awaits_reply_ = false;
-  std::uint64_t reports_ = 0;  // those that were answered
-  // The numbers of servers that no later report has reached, each with the number of its report.
-  // The numbers of servers descend.
-  std::deque<std::pair<std::uint64_t, std::int64_t>> seen_;
+  std::deque<std::int64_t> seen_;  // the numbers of servers in the last reports
   FleetView view_;
   Connection connection_;
 };

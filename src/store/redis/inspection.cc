@@ -48,8 +48,6 @@ constexpr std::string_view kNeeded[] = {"time",    "mget",
                                         "zscore",  "zremrangebyscore",
                                         "info"};
 
-constexpr std::string_view kSafePolicy = "noeviction";
-
 }  // namespace
 
 Inspection::Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels)
@@ -62,6 +60,10 @@ Inspection::Inspection(std::string name, MetricsRegistry& metrics, const MetricL
                             labels)),
       refused_(metrics.GaugeFor("sluice_redis_refused_commands",
                                 "Commands that Sluice needs and Redis' ACL refuses.", labels)) {}
+
+Inspection::~Inspection() {
+  for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
+}
 
 std::string Inspection::Command(bool clustered) {
   std::vector<std::string_view> command{"EVAL", kAsk, "0"};
@@ -94,14 +96,13 @@ void Inspection::SeePolicy(std::string_view policy) {
   if (policy.empty()) return;
   const bool evicts = policy != kSafePolicy;
   evicts_.Set(evicts ? 1 : 0);
-  const std::string before = std::exchange(told_policy_, policy);
-  if (evicts && before != policy) {
+  if (std::exchange(told_policy_, policy) == policy) return;
+  if (evicts) {
     spdlog::warn(
         "redis {}: its maxmemory-policy is {}: an evicted counter restarts at zero, so "
         "limits may be exceeded; set {}",
         name_, LogText(policy), kSafePolicy);
-  }
-  if (!evicts && !before.empty() && before != policy) {
+  } else {
     spdlog::info("redis {}: its maxmemory-policy is {}: no counter is evicted", name_,
                  LogText(policy));
   }
@@ -130,13 +131,6 @@ void Inspection::SeeRefused(const std::string& commands, int count) {
     spdlog::warn("redis {}: its user may not call {}: see the ACL in docs/redis.md", name_,
                  LogText(commands));
   }
-}
-
-void Inspection::Forget() {
-  for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
-  told_policy_.clear();
-  told_lag_ = false;
-  told_refused_.clear();
 }
 
 }  // namespace sluice::redis

@@ -23,6 +23,10 @@ class Inspection {
   // `name` is that of the server, for the log; `labels` are those of its metrics. `metrics` must
   // outlive this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
+  // Hides the metrics, because the server is no longer queried.
+  ~Inspection();
+  Inspection(const Inspection&) = delete;
+  Inspection& operator=(const Inspection&) = delete;
 
   // The query, formatted by AppendCommand.
   static std::string Command(bool clustered);
@@ -30,10 +34,8 @@ class Inspection {
   // Handles the reply. Parts that are missing or unreadable are ignored.
   void OnReply(const redisReply& reply);
 
-  // Resets the metrics, because the server is no longer queried.
-  void Forget();
-
  private:
+  static constexpr std::string_view kSafePolicy = "noeviction";
   // Replicas report every second.
   static constexpr std::int64_t kLagging = 3;  // seconds
 
@@ -46,7 +48,7 @@ class Inspection {
   Gauge& lag_;
   Gauge& refused_;
   // The state logged last.
-  std::string told_policy_;
+  std::string told_policy_{kSafePolicy};
   bool told_lag_ = false;
   std::string told_refused_;
 };

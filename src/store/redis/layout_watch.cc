@@ -79,6 +79,4 @@ void LayoutWatch::OnAnswer(Layout layout) {
   on_layout_(std::make_shared<const Layout>(latest_));
 }
 
-void LayoutWatch::OnNoAnswer(std::string_view cause) { connection_.Restart(cause); }
-
 }  // namespace sluice::redis

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,7 +32,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
 
   void OnAnswer(Layout layout);
   // The answer is not a layout; the next server is asked.
-  void OnNoAnswer(std::string_view cause);
+  void OnNoAnswer(std::string_view cause) { connection_.Restart(cause); }
 
   // The server that is being queried.
   const Address& asked() const { return servers_[place_]; }

@@ -1,9 +1,8 @@
-#include "store/redis/make_topology.h"
-
 #include <utility>
 
 #include "store/redis/cluster.h"
 #include "store/redis/sentinels.h"
+#include "store/redis/topology.h"
 
 namespace sluice::redis {
 namespace {

@@ -36,7 +36,6 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
       address_(address),
       status_(server.status),
       breaker_(server.breaker),
-      inspection_(context.inspects ? &server.inspection : nullptr),
       options_(context.options),
       clustered_(context.clustered),
       waits_to_connect_(when_unconnected == WhenUnconnected::kWait),
@@ -48,7 +47,10 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
       waiting_(options_.max_pending, options_.timeout),
       in_flight_(options_.timeout, options_.silence),
       packer_(in_flight_, options_.clock, clustered_) {
-  if (inspection_ != nullptr) breaker_.Show(true);
+  if (context.inspects) {
+    inspection_.emplace(server.status.name(), context.metrics, server.labels);
+    breaker_.Show(true);
+  }
   connection_.Start();
 }
 
@@ -58,10 +60,8 @@ void Node::Stop() {
   connection_.Stop();
   timer_.Cancel();
   inspect_timer_.Cancel();
-  if (inspection_ != nullptr) {
-    std::exchange(inspection_, nullptr)->Forget();
-    breaker_.Show(false);
-  }
+  if (inspection_) breaker_.Show(false);
+  inspection_.reset();
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();
@@ -88,8 +88,8 @@ void Node::Submit(PendingPtr pending) {
 
 // A reset is rare, so it is sent without queueing.
 void Node::Reset(StoreReset& reset, bool asking) {
-  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
-  if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
+  if (!connection_.ready()) return reset.Finish(StoreFailure::kUnreachable);
+  if (reset.deadline <= loop_.now()) return reset.Finish(StoreFailure::kTimeout);
   ArmTimer(reset.deadline);
   if (asking) Ask();
   std::vector<std::string_view> arguments{"UNLINK"};
@@ -100,7 +100,7 @@ void Node::Reset(StoreReset& reset, bool asking) {
 void Node::Send(std::span<const std::string_view> arguments, InFlightCommand command) {
   std::string bytes;
   AppendCommand(arguments, bytes);
-  connection_.Send(bytes);
+  connection_.SendFormatted(bytes);
   in_flight_.Add(std::move(command), loop_.now());
 }
 
@@ -119,7 +119,7 @@ void Node::Flush() {
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
   if (pack->routing == Routing::kAsking) Ask();
-  connection_.Send(pack->command);
+  connection_.SendFormatted(pack->command);
   in_flight_.Add({.kind = Kind::kPack, .pack = std::move(pack)}, loop_.now());
   ArmTimer(loop_.now() + std::min(options_.timeout, options_.silence));
   metrics_.CountScriptCall();
@@ -140,7 +140,7 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 void Node::Inspect() {
   inspect_timer_.Start(loop_.now() + Inspection::kEvery);
   if (!connection_.ready()) return;
-  connection_.Send(Inspection::Command(clustered_));
+  connection_.SendFormatted(Inspection::Command(clustered_));
   in_flight_.Add({.kind = Kind::kInspection}, loop_.now());
 }
 
@@ -149,7 +149,7 @@ void Node::OnReady() {
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
   if (!packer_.queue().empty()) loop_.RequestFlush(*this);
-  if (inspection_ != nullptr) Inspect();
+  if (inspection_) Inspect();
   breaker_.closed() ? owner_.OnReachable(*this) : probe_.Hurry();
 }
 
@@ -283,7 +283,7 @@ void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
   }
   if (failed) NoteError(TextOf(reply));
   if (reset == nullptr) return;
-  Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
+  reset->Finish(failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
 }
 
 // An error that ends the connection is counted and logged when the connection ends.
@@ -379,7 +379,7 @@ void Node::FailOverdue() {
   for (StoreCheck* const check : overdue) Fail(*check, StoreFailure::kTimeout);
   Fail(std::move(unsent), StoreFailure::kUnsent);
   for (StoreReset* const reset : in_flight_.TakeOverdueResets(now)) {
-    Finish(*reset, StoreFailure::kTimeout);
+    reset->Finish(StoreFailure::kTimeout);
   }
 }
 
@@ -425,7 +425,7 @@ void Node::FailAll() {
   restart_cause_ = {};
   for (InFlightCommand& command : in_flight_.TakeAll()) {
     if (command.pack) FailPack(*command.pack, StoreFailure::kTimeout);
-    if (command.reset != nullptr) Finish(*command.reset, StoreFailure::kTimeout);
+    if (command.reset != nullptr) command.reset->Finish(StoreFailure::kTimeout);
   }
   Fail(packer_.queue().RemoveExpired(SteadyTime::max()), StoreFailure::kUnreachable);
   metrics_.ShowWaiting(waiting_.waiting());
@@ -456,11 +456,6 @@ void Node::Fail(StoreCheck& check, StoreFailure failure) const {
   const bool of_caller = timed_out && check.last_deadline <= loop_.now();
   check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);
   check.OnDecided();
-}
-
-void Node::Finish(StoreReset& reset, std::optional<StoreFailure> failure) {
-  reset.failure = failure;
-  reset.OnReset();
 }
 
 }  // namespace sluice::redis

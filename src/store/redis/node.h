@@ -22,7 +22,7 @@
 #include "store/redis/breaker_probe.h"
 #include "store/redis/connection.h"
 #include "store/redis/in_flight.h"
-#include "store/redis/node_owner.h"
+#include "store/redis/inspection.h"
 #include "store/redis/packer.h"
 #include "store/redis/pending_check.h"
 #include "store/redis/redis_metrics.h"
@@ -56,6 +56,35 @@ struct NodeOptions {
   std::string tls_server_name;
   // Null: the password is in the URL. Otherwise must outlive the node.
   const Secret* password = nullptr;
+};
+
+class Node;
+
+// The store that contains a node.
+class NodeOwner {
+ public:
+  virtual ~NodeOwner() = default;
+
+  // `node` has not run the check (or reset): `error` is a redirect, reports a foreign key, or
+  // refuses undeclared keys. If `error` is empty, the node is retired.
+  virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
+  virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
+
+  // All checks that shared a reply have been redirected. The owner takes over the checks that must
+  // follow them.
+  virtual void OnRedirected(Node& node) = 0;
+
+  // The node is lost, or is not a master: another node may have replaced it.
+  virtual void OnLayoutSuspect() = 0;
+
+  // Its connection is lost, or connecting or logging in has failed.
+  virtual void OnUnreachable(const Node& node) = 0;
+
+  // Checks can be sent to it again: it is connected and its breaker is closed.
+  virtual void OnReachable(const Node& node) = 0;
+
+  // A counter that `node` may charge as a probe. In a Cluster, each call returns another counter.
+  virtual std::string ProbeKey(const Node& node) = 0;
 };
 
 // Shared by the nodes of one io thread. The referenced objects must outlive the nodes.
@@ -151,7 +180,6 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void Fail(PendingChecks checks, StoreFailure failure);
   void FailPack(Pack& pack, StoreFailure failure);
   void FailAll();
-  static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
 
   net::Loop& loop_;
   NodeOwner& owner_;
@@ -159,7 +187,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
-  Inspection* inspection_;  // null if another node of the server sends its query
+  std::optional<Inspection> inspection_;  // empty if another node of the server sends its query
   const NodeOptions options_;
   const bool clustered_;
   bool waits_to_connect_;

@@ -11,14 +11,9 @@
 namespace sluice::redis {
 namespace {
 
-std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
-  return SlotOf(entry.front().check->counters.front().key);
-}
-
 bool UsesSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
-  const auto& counters = entry.front().check->counters;
-  return std::any_of(counters.begin(), counters.end(),
-                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
+  return std::ranges::any_of(entry.front().check->counters,
+                             [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
 // The entries of a pack are in order.
@@ -27,9 +22,8 @@ bool Has(const Pack& pack, std::uint64_t number) {
 }
 
 bool IsOfSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
-  const auto& counters = entry.front().check->counters;
-  return std::all_of(counters.begin(), counters.end(),
-                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
+  return std::ranges::all_of(entry.front().check->counters,
+                             [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
 }  // namespace
@@ -51,7 +45,8 @@ bool Packer::MaySendFront() const {
 bool Packer::MaySendApart() const {
   if (in_flight_.shared_packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
   const std::uint64_t first = queue_.front().number;
-  return queue_.AllOf([&](const CheckQueue::Entry& entry) {
+  return std::ranges::all_of(queue_.all(), [&](const CheckQueue::Entry& entry) {
+    if (entry.checks.empty()) return true;
     return entry.after < first && entry.front().routing == Routing::kWithOthers &&
            IsPlain(*entry.front().check, static_cast<std::int64_t>(entry.checks.size()));
   });
@@ -73,11 +68,12 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
 // Checks of other slots share no counter with those of the pack, so they may be overtaken. Checks
 // of the slot may not.
 void Packer::AppendFollowers(Pack& pack) {
-  const auto entries = queue_.First(ScriptCall::kMaxEntries);
+  const auto& entries = queue_.all();
+  const std::size_t most = std::min(entries.size(), ScriptCall::kMaxEntries);
   const std::uint64_t first = pack.entries.front().number;
-  const bool any = std::any_of(entries.begin(), entries.end(),
+  const bool any = std::any_of(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
                                [first](const CheckQueue::Entry& it) { return it.after >= first; });
-  for (std::size_t i = 0; any && i < entries.size(); ++i) {
+  for (std::size_t i = 0; any && i < most; ++i) {
     if (entries[i].checks.empty() || !UsesSlot(entries[i], pack.slot)) continue;
     if (!MayJoin(entries[i], pack)) return;
     Append(queue_.Take(i), pack);
@@ -91,8 +87,9 @@ std::unique_ptr<Pack> Packer::TakeNext() {
     return nullptr;
   }
   auto pack = EmptyPack();
-  pack->routing = queue_.front().front().routing;
-  if (pack->is_of_one_slot()) pack->slot = SlotOfFront(queue_.front());
+  const PendingCheck& first = queue_.front().front();
+  pack->routing = first.routing;
+  if (pack->is_of_one_slot()) pack->slot = SlotOf(first.check->counters.front().key);
   call_.Clear();
   while (!queue_.empty() && MayJoin(queue_.front(), *pack)) Append(queue_.TakeFront(), *pack);
   if (pack->routing == Routing::kWithItsSlot) AppendFollowers(*pack);

@@ -37,7 +37,6 @@ class Packer {
       : in_flight_(in_flight), clock_(clock), declares_keys_(!clustered) {}
 
   CheckQueue& queue() { return queue_; }
-  const CheckQueue& queue() const { return queue_; }
 
   // From now on, calls declare their keys, because the node rejects undeclared keys.
   void DeclareKeys() { declares_keys_ = true; }

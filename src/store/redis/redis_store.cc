@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "store/redis/make_topology.h"
 
 namespace sluice {
 namespace {
@@ -31,7 +30,6 @@ std::string NamesOf(const Layout& layout) {
 
 RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options)
     : threads_(threads),
-      clock_(options.clock),
       access_(AccessFor(url, options)),
       servers_(threads.size(), url.kind != RedisUrl::Kind::kSingle,
                options.metrics != nullptr ? *options.metrics : unseen_metrics_),
@@ -142,22 +140,21 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
         single_ ? servers_.At(server().value_or(Address{})).status : fleet_status_;
     fleet_member_ = std::make_unique<redis::FleetMember>(
         redis::FleetMember::Context{
-            .loop = loop, .access = access_, .server = server, .status = status, .clock = clock_},
+            .loop = loop, .access = access_, .server = server, .status = status},
         std::move(on_view));
   });
 }
 
 void RedisStore::Submit(StoreCheck& check) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Submit(check);
-  check.late.reset();
+  check.undo_late = nullptr;
   check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }
 
 void RedisStore::Reset(StoreReset& reset) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Reset(reset);
-  reset.failure = StoreFailure::kUnreachable;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kUnreachable);
 }
 
 void RedisStore::Undo(const StoreCheck& check) {

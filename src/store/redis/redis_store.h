@@ -66,7 +66,6 @@ class RedisStore final : public Store {
   void OnLayoutSuspect();
 
   net::IoThreads& threads_;
-  const Clock* const clock_;        // see NodeOptions
   MetricsRegistry unseen_metrics_;  // used if options has none
   const redis::ServerAccess access_;
   redis::Servers servers_;

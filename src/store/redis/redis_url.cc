@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/percent.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -165,9 +163,9 @@ std::string RedisUrl::ToString() const {
     case Kind::kSentinel:
       return fmt::format("{} (database {}; sentinels {})", master, login.database, listed);
     case Kind::kCluster:
-      return fmt::format("cluster of {}", listed);
+      break;
   }
-  return listed;
+  return fmt::format("cluster of {}", listed);
 }
 
 Result<RedisUrl> RedisUrl::Parse(std::string_view text) {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,18 +36,13 @@ double ScriptNumber(std::string_view algorithm) {
 }
 
 // Appends a limit in the script's format: algorithm, number of parameters, parameters.
-struct AppendLimit {
-  std::vector<double>& out;
-
-  template <typename Algorithm>
-  void operator()(const Algorithm& limit) const {
-    static const double number = ScriptNumber(Algorithm::kScript);
-    const auto parameters = limit.ScriptParameters();
-    out.push_back(number);
-    out.push_back(static_cast<double>(parameters.size()));
-    for (const std::int64_t parameter : parameters) out.push_back(static_cast<double>(parameter));
-  }
-};
+template <typename Algorithm>
+void AppendLimit(const Algorithm& limit, std::vector<double>& out) {
+  static const double number = ScriptNumber(Algorithm::kScript);
+  const auto parameters = limit.ScriptParameters();
+  out.insert(out.end(), {number, static_cast<double>(parameters.size())});
+  out.insert(out.end(), parameters.begin(), parameters.end());
+}
 
 // The weight of a check for the script. A counter that is a plain string weighs 1.
 std::size_t WeightOf(const StoreCheck& check) {
@@ -80,6 +74,11 @@ double LeaseKindOf(const StoreCheck& check) {
   if (check.concerns_grants) return 3;
   if (!check.lease) return 0;
   return UsesRecord(check) ? 2 : 1;
+}
+
+// Whether the reply begins with what the record says. A take only writes it.
+bool ReadsRecord(const StoreCheck& check) {
+  return UsesRecord(check) && check.demand.mode != Mode::kConsume;
 }
 
 // Whether two checks differ only in their keys, units and leases.
@@ -119,7 +118,8 @@ bool IsPlain(const StoreCheck& check, std::int64_t n) {
 void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.admitted = index < granted;
   check.decided_at = now;
-  if (!held.empty()) {
+  const bool has_lease = ReadsRecord(check);
+  if (has_lease) {
     check.settled = settled;
     check.lease_ends = lease_ends;
     const bool lasts = settled == Settled::kSettled && lease_ends > now;
@@ -128,19 +128,17 @@ void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   const bool is_charge = MayCoalesceCharge(check);
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    if (!held.empty()) counter.held = held[i];
-    if (!grants.empty()) {
-      counter.grant = grants[i];
-      counter.grants_out = grants_out[i];
+    const CounterReply& its = counters[i];
+    if (has_lease) counter.held = its.held;
+    if (check.concerns_grants) {
+      counter.grant = its.grant;
+      counter.grants_out = its.grants_out;
     }
     const CoalescedChecks checks{
-        .demand = check.DemandOf(counter), .granted = group_grants[i], .now = now};
-    if (is_charge) {
-      sluice::Answer(counter, ReportOfCharge(*counter.limit, reports[i], checks, index), checks,
-                     index);
-    } else {
-      sluice::Answer(counter, reports[i], checks, index);
-    }
+        .demand = check.DemandOf(counter), .granted = its.group_grants, .now = now};
+    const CounterReport report =
+        is_charge ? ReportOfCharge(*counter.limit, its.report, checks, index) : its.report;
+    sluice::Answer(counter, report, checks, index);
   }
 }
 
@@ -276,7 +274,7 @@ std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
     if (limits_[i] == limit) return static_cast<std::uint32_t>(i + 1);
   }
   limits_.push_back(limit);
-  std::visit(AppendLimit{limit_numbers_}, *limit);
+  std::visit([this](const auto& algorithm) { AppendLimit(algorithm, limit_numbers_); }, *limit);
   return static_cast<std::uint32_t>(limits_.size());
 }
 
@@ -313,12 +311,8 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
   reply.error = {};
   reply.now = now_;
   reply.granted = n;
-  reply.group_grants.clear();
-  reply.reports.clear();
-  reply.held.clear();
-  reply.grants.clear();
-  reply.grants_out.clear();
-  const bool has_lease = UsesRecord(check) && check.demand.mode != Mode::kConsume;
+  reply.counters.clear();
+  const bool has_lease = ReadsRecord(check);
   if (has_lease && !TakeLease(reply)) return false;
   if (!reply.error.empty()) return true;
   const bool has_results = !check.demand.consumes_or_peeks() && !MayCoalesceCharge(check);
@@ -330,31 +324,31 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
       if (grants < 0) return TakeError(-grants, reply);
       if (counter.group == 0) reply.granted = grants;
     }
+    CounterReply& its = reply.counters.emplace_back();
+    its.group_grants = grants;
     std::int64_t admitted = 0;
-    std::int64_t dropped = 0;
-    if (has_results && !(Take(admitted) && Take(dropped))) return false;
-    if (has_lease && !Take(reply.held.emplace_back())) return false;
+    if (has_results && !(Take(admitted) && Take(its.report.dropped))) return false;
+    if (has_lease && !Take(its.held)) return false;
     std::array<double, 3> fields{};
     for (double& field : fields) {
       if (!Take(field)) return false;
     }
-    reply.group_grants.push_back(grants);
-    reply.reports.push_back({.snapshot = SnapshotFromFields(*counter.limit, fields),
-                             .admitted = admitted == 1,
-                             .dropped = dropped});
+    its.report.snapshot = SnapshotFromFields(*counter.limit, fields);
+    its.report.admitted = admitted == 1;
   }
-  return !check.concerns_grants || TakeGrants(check, reply);
+  return !check.concerns_grants || TakeGrants(reply);
 }
 
-bool ScriptReply::TakeGrants(const StoreCheck& check, EntryReply& reply) {
-  for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    std::array<std::int64_t, 7> its{};
-    for (std::int64_t& number : its) {
+bool ScriptReply::TakeGrants(EntryReply& reply) {
+  for (CounterReply& its : reply.counters) {
+    std::array<std::int64_t, 7> numbers{};
+    for (std::int64_t& number : numbers) {
       if (!Take(number)) return false;
     }
+    const auto& [units, generation, life, older, newer, older_ends, newer_ends] = numbers;
     const auto time = [](std::int64_t number) { return Time(Duration(number)); };
-    reply.grants.push_back({its[0], time(its[1]), Duration(its[2])});
-    reply.grants_out.emplace_back(its[3], its[4], time(its[5]), time(its[6]));
+    its.grant = {units, time(generation), Duration(life)};
+    its.grants_out = {older, newer, time(older_ends), time(newer_ends)};
   }
   return true;
 }

@@ -26,6 +26,16 @@ bool UsesRecord(const StoreCheck& check);
 // short way (scripts/lua/lone.lua): they are plain.
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
+// The script's reply to one counter of an entry.
+struct CounterReply {
+  std::int64_t group_grants = 0;  // the grants of its group
+  CounterReport report;
+  std::int64_t held = 0;  // see EntryReply::settled
+  // If the check concerns grants.
+  Grant grant{};
+  GrantsOut grants_out{};
+};
+
 // The script's reply to one entry.
 struct EntryReply {
   std::string_view error;  // why the entry failed; empty on success
@@ -33,16 +43,10 @@ struct EntryReply {
   // How many checks the enforced limits granted; all if there are no such limits. For charges: how
   // many are within the limit.
   std::int64_t granted = 0;
-  // For each counter: the grants of its group, and its report.
-  std::vector<std::int64_t> group_grants;
-  std::vector<CounterReport> reports;
+  std::vector<CounterReply> counters;
   // For a lease of units, unless this check took it. See StoreCheck and CounterCheck.
   Settled settled = Settled::kNotFound;
   Time lease_ends;
-  std::vector<std::int64_t> held;
-  // For each counter, if the check concerns grants.
-  std::vector<Grant> grants;
-  std::vector<GrantsOut> grants_out;
 
   // Fills in the answer to the check at `index` of the entry. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
@@ -64,7 +68,6 @@ class ScriptCall {
   // encoded.
   void Add(const StoreCheck& check, std::int64_t n);
 
-  std::size_t entries() const { return entries_; }
   // Whether the script may decide the call in the short way: it carries one plain check.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
@@ -117,7 +120,7 @@ class ScriptReply {
   bool Take(double& number);
   bool Take(std::int64_t& number);
   bool TakeLease(EntryReply& reply);
-  bool TakeGrants(const StoreCheck& check, EntryReply& reply);
+  bool TakeGrants(EntryReply& reply);
   bool TakeError(std::int64_t message, EntryReply& reply) const;
 
   std::string_view blob_;  // the unread part

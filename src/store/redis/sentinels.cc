@@ -2,11 +2,10 @@
 
 #include <hiredis/hiredis.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,16 +22,6 @@ TopologyContext WithLogin(TopologyContext context, const RedisLogin& login) {
   return context;
 }
 
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 }  // namespace
 
 Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
@@ -42,14 +31,9 @@ Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
 // A subscribed connection accepts no other command. The sentinel reads the three commands at once,
 // so no switch is missed between them.
 void Sentinels::Ask(Connection& connection) {
-  const std::array<std::string_view, 2> unsubscribe{"UNSUBSCRIBE", kChannel};
-  const std::array<std::string_view, 3> ask{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_};
-  const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", kChannel};
-  std::string commands;
-  AppendCommand(unsubscribe, commands);
-  AppendCommand(ask, commands);
-  AppendCommand(subscribe, commands);
-  connection.Send(commands);
+  connection.Send({"UNSUBSCRIBE", kChannel});
+  connection.Send({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_});
+  connection.Send({"SUBSCRIBE", kChannel});
 }
 
 void Sentinels::Read(const redisReply& reply) {
@@ -67,8 +51,10 @@ void Sentinels::Read(const redisReply& reply) {
   if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
   if (TextOf(*reply.element[0]) != "message") return;  // a subscribe or unsubscribe reply
   // master, the old host and port, the new ones
-  const auto words = Words(TextOf(*reply.element[2]));
-  if (words.size() == 5 && words[0] == master_) Use(words[3], words[4]);
+  std::istringstream message{std::string(TextOf(*reply.element[2]))};
+  std::array<std::string, 5> words;
+  for (std::string& word : words) message >> word;
+  if (message && words[0] == master_) Use(words[3], words[4]);
 }
 
 void Sentinels::Use(std::string_view host, std::string_view port) {

@@ -1,6 +1,6 @@
 // State shared by the connections of all io threads to one Redis server.
 //
-// Thread-safe, except `inspection`, which only io-0 uses.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "store/redis/breaker.h"
-#include "store/redis/inspection.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
@@ -24,13 +23,11 @@ struct ServerState {
               const MetricLabels& server_labels = {})
       : labels(server_labels),
         status(LogText(name), connections),
-        breaker(LogText(name), metrics, labels),
-        inspection(LogText(name), metrics, labels) {}
+        breaker(LogText(name), metrics, labels) {}
 
   const MetricLabels labels;
   ServerStatus status;
   Breaker breaker;
-  Inspection inspection;
 };
 
 // The servers of a store, created on first use.

@@ -12,12 +12,13 @@
 namespace sluice::redis {
 
 // The copy of a check that was sent and has failed.
-class Settler::LateCheck final : public OwnedCheck, public LateReply {
+class Settler::LateCheck final : public OwnedCheck {
  public:
   LateCheck(Settler& settler, const StoreCheck& check, bool is_probe)
       : OwnedCheck(check), settler_(settler), is_probe_(is_probe) {}
 
-  void Undo() override {
+  // See StoreCheck::undo_late.
+  void Undo() {
     undo_ = true;
     if (replied_) settler_.Undo(*this);
   }
@@ -34,7 +35,8 @@ class Settler::LateCheck final : public OwnedCheck, public LateReply {
   bool replied_ = false;
 };
 
-// Undoes the charge to one counter, or releases its slots, which may be repeated.
+// Undoes the charge to one counter, or releases its slots, or settles a lease of units. Releasing
+// and settling may be repeated.
 class Settler::Settlement final : public OwnedCheck,
                                   public std::enable_shared_from_this<Settlement> {
  public:
@@ -45,32 +47,22 @@ class Settler::Settlement final : public OwnedCheck,
     counters.front().grant = {};  // a grant is not undone
   }
 
- private:
-  void OnDecided() override { settler_.OnSettled(*this); }
-
-  Settler& settler_;
-};
-
-// Settles a lease of units, which may be repeated.
-class Settler::LeaseSettlement final : public OwnedCheck,
-                                       public std::enable_shared_from_this<LeaseSettlement> {
- public:
-  LeaseSettlement(Settler& settler, const StoreCheck& check)
-      : OwnedCheck(check), is_asked(demand.mode == Mode::kSettle), settler_(settler) {
+  // Of a lease of units.
+  Settlement(Settler& settler, const StoreCheck& check)
+      : OwnedCheck(check),
+        is_asked(demand.mode == Mode::kSettle),
+        ends(settler.loop_.now() + lease->ttl + kSettlesFor),
+        settler_(settler) {
     if (!is_asked) GiveBackAll();
-    ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
 
-  const bool is_asked;  // otherwise it settles a late take, or a piece of one
-
-  // From this time on, the store has no record of the lease.
-  SteadyTime ends() const { return ends_; }
+  const bool is_asked = false;  // otherwise it settles a late take, or a piece of one
+  const SteadyTime ends{};      // from this time on, the store has no record of the lease
 
  private:
   void OnDecided() override { settler_.OnSettled(*this); }
 
   Settler& settler_;
-  SteadyTime ends_;
 };
 
 Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* listener, Send send)
@@ -98,7 +90,7 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
 StoreCheck& Settler::Detach(PendingCheck& pending) {
   StoreCheck& check = *pending.check;
   const auto late = std::make_shared<LateCheck>(*this, check, pending.is_probe);
-  check.late = late;
+  check.undo_late = [late] { late->Undo(); };
   pending.check = late.get();
   pending.own = late;
   pending.is_late = true;
@@ -166,7 +158,7 @@ bool Settler::Settle(const StoreCheck& check) {
   if (is_asked) asked_.insert(check.lease->id);
   settled_counters_ += counters;
   ShowQueued();
-  auto settlement = std::make_shared<LeaseSettlement>(*this, check);
+  auto settlement = std::make_shared<Settlement>(*this, check);
   if (listener_ != nullptr) listener_->OnUndoStarted(*settlement);
   on_their_way_ < kAtOnce ? SendNow(std::move(settlement)) : SendLater(std::move(settlement));
   return true;
@@ -174,23 +166,29 @@ bool Settler::Settle(const StoreCheck& check) {
 
 void Settler::OnSettled(Settlement& settlement) {
   --on_their_way_;
-  const CounterCheck& counter = settlement.counters.front();
-  const bool fails = counter.failure.has_value();
-  const bool has_not_run =
-      counter.failure == StoreFailure::kUnreachable || counter.failure == StoreFailure::kUnsent;
-  const bool may_repeat = fails && (TakesLeases(*counter.limit) || has_not_run);
-  const bool has_room = !stopped_ && deferred_.size() < kMaxDeferred + settles_;
-  if (may_repeat && has_room) return SendLater(settlement.shared_from_this());
-  if (fails || counter.verdict.dropped > 0) lost_undos_.Increment();
+  if (MayRepeat(settlement)) return SendLater(settlement.shared_from_this());
+  const bool fails = settlement.failure().has_value();
+  if (settlement.leases_units) {
+    OnLeaseSettled(settlement);
+  } else if (fails || settlement.counters.front().verdict.dropped > 0) {
+    lost_undos_.Increment();
+  }
   if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
   if (!fails) OnAnswered();
 }
 
-void Settler::OnSettled(LeaseSettlement& settlement) {
-  --on_their_way_;
+bool Settler::MayRepeat(const Settlement& settlement) const {
+  const auto failure = settlement.failure();
+  if (!failure || stopped_) return false;
+  if (settlement.leases_units) return loop_.now() < settlement.ends;
+  const bool has_not_run =
+      failure == StoreFailure::kUnreachable || failure == StoreFailure::kUnsent;
+  return (has_not_run || settlement.demand.mode == Mode::kSettle) &&
+         deferred_.size() < kMaxDeferred + settles_;
+}
+
+void Settler::OnLeaseSettled(const Settlement& settlement) {
   const bool fails = settlement.failure().has_value();
-  const bool may_repeat = fails && !stopped_ && loop_.now() < settlement.ends();
-  if (may_repeat) return SendLater(settlement.shared_from_this());
   if (fails && !stopped_) lost_settles_.Increment();
   --settles_;
   if (settlement.is_asked) {
@@ -199,8 +197,6 @@ void Settler::OnSettled(LeaseSettlement& settlement) {
   }
   settled_counters_ -= settlement.counters.size();
   ShowQueued();
-  if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
-  if (!fails) OnAnswered();
 }
 
 void Settler::SendNow(std::shared_ptr<StoreCheck> settlement) {

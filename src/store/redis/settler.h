@@ -68,7 +68,6 @@ class Settler {
  private:
   class LateCheck;
   class Settlement;
-  class LeaseSettlement;
 
   // If more operations are deferred, further slots stay taken until their leases expire, and
   // further charges are not undone.
@@ -83,7 +82,8 @@ class Settler {
   void ReleaseSlots(const StoreCheck& check);
   void ReturnGrants(const StoreCheck& check);
   void OnSettled(Settlement& settlement);
-  void OnSettled(LeaseSettlement& settlement);
+  bool MayRepeat(const Settlement& settlement) const;
+  void OnLeaseSettled(const Settlement& settlement);
   void SendNow(std::shared_ptr<StoreCheck> settlement);
   void SendLater(std::shared_ptr<StoreCheck> settlement);
   void OnAnswered();

@@ -8,8 +8,6 @@
 #include "store/redis/redis_error.h"
 #include "store/redis/script_call.h"
 #include "store/redis/slot.h"
-#include "store/redis/split_check.h"
-#include "store/redis/split_reset.h"
 
 namespace sluice::redis {
 namespace {
@@ -121,7 +119,7 @@ void ThreadStore::Sweep() {
 }
 
 void ThreadStore::Submit(StoreCheck& check) {
-  check.late.reset();
+  check.undo_late = nullptr;
   Submit(std::make_unique<PendingCheck>(check));
 }
 
@@ -139,10 +137,10 @@ void ThreadStore::SendByRoute(PendingPtr pending) {
   const bool is_one = std::all_of(counters.begin() + 1, counters.end(), [&](const auto& counter) {
     return RouteOf(counter.key, routing) == route;
   });
-  is_one ? SendTo(route.node, std::move(pending)) : SplitCheck::Start(*this, std::move(pending));
+  is_one ? SendTo(route.node, std::move(pending)) : SubmitSplit(std::move(pending));
 }
 
-Route ThreadStore::RouteOf(std::string_view key, Routing routing) const {
+ThreadStore::Route ThreadStore::RouteOf(std::string_view key, Routing routing) const {
   if (only_ != nullptr) return {.node = only_, .slot = 0};
   if (owners_.empty()) return {};
   const std::uint16_t slot = SlotOf(key);
@@ -157,18 +155,17 @@ void ThreadStore::SendTo(Node* node, PendingPtr pending) {
 
 void ThreadStore::Reset(StoreReset& reset) {
   if (only_ != nullptr) return only_->Reset(reset);
-  SplitReset::Start(*this, reset);
+  ResetSplit(reset);
 }
 
 void ThreadStore::ResetAt(Node* node, StoreReset& reset) {
   if (node != nullptr) return node->Reset(reset);
-  reset.failure = StoreFailure::kUnreachable;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kUnreachable);
 }
 
 void ThreadStore::Undo(const StoreCheck& check) {
   settler_.Undo(check);
-  if (check.late) check.late->Undo();
+  if (check.undo_late) check.undo_late();
 }
 
 std::optional<Address> ThreadStore::AddressOf(std::string_view key) const {
@@ -260,8 +257,7 @@ void ThreadStore::Pause(PendingPtr pending) {
 void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view error) {
   Node* const node = FollowRedirect(from, error);
   if (node != nullptr) return node->Reset(reset, WordOf(error) == "ASK");
-  reset.failure = StoreFailure::kRejected;
-  reset.OnReset();
+  reset.Finish(StoreFailure::kRejected);
 }
 
 void ThreadStore::OnRedirected(Node& node) {

@@ -6,22 +6,22 @@
 // Loop thread only. Dispose of it after Stop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "net/timer_queue.h"
 #include "net/transport.h"
-#include "store/redis/delayed_checks.h"
 #include "store/redis/node.h"
-#include "store/redis/node_owner.h"
 #include "store/redis/pending_check.h"
-#include "store/redis/router.h"
 #include "store/redis/server_state.h"
 #include "store/redis/settler.h"
 #include "store/redis/topology.h"
@@ -38,7 +38,36 @@ struct ThreadStoreContext {
   std::function<void()> on_layout_suspect;  // requests a new layout
 };
 
-class ThreadStore final : public net::Disposable, private NodeOwner, private Router {
+// A set of in-order checks of a Cluster that are delayed. It finds the checks that must wait for
+// them: later in-order checks that share a counter.
+class DelayedChecks {
+ public:
+  // The check must outlive this object.
+  void Add(const PendingCheck& check) {
+    for (const CounterCheck& counter : CountersOf(check)) {
+      std::uint64_t& first = first_.try_emplace(counter.key, check.number).first->second;
+      first = std::min(first, check.number);
+    }
+  }
+
+  // Whether a check of the set arrived before `check` and shares a counter with it.
+  bool MustPrecede(const PendingCheck& check) const {
+    return std::ranges::any_of(CountersOf(check), [&](const CounterCheck& counter) {
+      const auto first = first_.find(counter.key);
+      return first != first_.end() && first->second < check.number;
+    });
+  }
+
+ private:
+  static std::span<const CounterCheck> CountersOf(const PendingCheck& check) {
+    if (!check.check->in_order) return {};
+    return check.check->counters;
+  }
+
+  std::unordered_map<std::string_view, std::uint64_t> first_;  // by key: the first check's number
+};
+
+class ThreadStore final : public net::Disposable, private NodeOwner {
  public:
   // The objects that `context` refers to must outlive this.
   explicit ThreadStore(ThreadStoreContext context);
@@ -69,8 +98,24 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
     bool asked = false;  // named by a redirect since then
   };
 
+  // Counters with equal routes can be sent in one call.
+  struct Route {
+    Node* node = nullptr;    // null: the key has no owner
+    std::uint16_t slot = 0;  // if they are sent by slot
+
+    bool operator==(const Route&) const = default;
+  };
+  class SplitCheck;
+  class SplitReset;
+
   void Submit(PendingPtr pending);
   void SendByRoute(PendingPtr pending);
+  Route RouteOf(std::string_view key, Routing routing) const;
+  void SendTo(Node* node, PendingPtr pending);
+  void ResetAt(Node* node, StoreReset& reset);
+  // For counters in several places: see split.cc.
+  void SubmitSplit(PendingPtr whole);
+  void ResetSplit(StoreReset& whole);
   Node& NodeAt(const Address& address, Node::WhenUnconnected when_unconnected);
   void RetireUnused();
   void Retire(std::unique_ptr<Node> node);
@@ -84,11 +129,6 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void TryAgainLater(PendingPtr pending);
   void TryAgain();
   void Fail(StoreCheck& check, StoreFailure failure) const;
-
-  Route RouteOf(std::string_view key, Routing routing) const override;
-  void SendTo(Node* node, PendingPtr pending) override;
-  void ResetAt(Node* node, StoreReset& reset) override;
-  Settler& settler() override { return settler_; }
 
   void OnRedirect(Node& node, PendingPtr pending, std::string_view error) override;
   void OnRedirect(Node& node, StoreReset& reset, std::string_view error) override;

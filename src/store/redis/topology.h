@@ -11,7 +11,8 @@
 
 #include "base/address.h"
 #include "net/loop.h"
-#include "store/redis/server_access.h"
+#include "store/redis/connection.h"
+#include "store/redis/redis_url.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
@@ -51,5 +52,8 @@ struct TopologyContext {
   ServerAccess access;   // the access to servers that decide checks
   Topology::OnLayout on_layout;
 };
+
+// The topology that the URL names.
+std::unique_ptr<Topology> MakeTopology(const RedisUrl& url, TopologyContext context);
 
 }  // namespace sluice::redis

@@ -2,10 +2,11 @@
 """The cost of TLS: unary calls on open connections, with and without it.
 
 Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
-BIN is the folder with sluiced and sluice. In each round 64 connections with a call each ask
-CheckLimit of a server with TLS, then of one without, for uniform users on a real Redis. Shows
-medians: calls a second, and CPU time of the server and of the load generator a call. The generator
-shares the machine and encrypts, too: on few cores, throughput shows the cost of both ends.
+BIN is the folder with sluiced and sluice. In each round, 64 connections with one call each call
+CheckLimit on a server with TLS, then on one without. Users are uniform; the Redis is real. Shows
+medians: calls a second, and the CPU time per call of the server and of the load generator. The
+generator shares the machine and encrypts, too. So on few cores, the throughput shows the cost of
+both ends.
 """
 
 import pathlib
@@ -40,11 +41,11 @@ def show(rounds):
                                    for i in range(3))
         print(f"{name:8} {rate:10,.0f}/s  server {server:5.2f} us  generator {generator:5.2f} us")
     cost = statistics.median(1 - it["TLS"][0] / it["no TLS"][0] for it in rounds)
-    print(f"TLS costs {cost:.1%} of the calls")
+    print(f"calls a second with TLS: {cost:.1%} fewer")
 
 
 def ask(server, trust, options):
-    """Calls a second; CPU time of the server and of the generator a call, in microseconds."""
+    """Calls a second; CPU time per call of the server and of the generator, in microseconds."""
     before, mine = server.cpu_seconds(), generator_seconds()
     rate = unary_calls(server.address, options, *trust)
     calls = rate * options.seconds / 1e6

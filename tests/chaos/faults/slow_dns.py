@@ -1,4 +1,4 @@
-"""Connections to Redis are cut, and its name takes 1.5 s to be resolved."""
+"""Connections to Redis are cut, and the resolution of its name takes 1.5 s."""
 
 import contextlib
 

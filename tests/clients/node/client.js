@@ -76,7 +76,7 @@ class Receiver {
     this.stream = stream;
     this.received = [];
     this.status = new Promise((resolve) => { stream.on('status', resolve); });
-    stream.on('error', () => {});  // `status` has it, too
+    stream.on('error', () => {});  // `status` reports it, too
     stream.on('data', (message) => { this.received.push(message); this.wake?.(); });
     this.status.then(() => { this.ended = true; this.wake?.(); });
   }

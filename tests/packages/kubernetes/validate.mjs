@@ -1,5 +1,5 @@
-// Validates Kubernetes objects against the API's schema: values by the schema's validator, and by
-// TypeScript that no field is unknown.
+// Validates Kubernetes objects against the API's schema: the schema's validator checks values, and
+// TypeScript checks that no field is unknown.
 //
 // Usage: node validate.mjs [--self-test] FILE.yaml...
 // Exit status 1, with a line for each fault. --self-test plants faults and checks that each is

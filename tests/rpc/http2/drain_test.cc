@@ -42,7 +42,7 @@ TEST_F(DrainTest, Connection_Idle_GetsGoawayTwiceThenEnds) {
   EXPECT_LT(stopped.get(), kNotice);
 }
 
-TEST_F(DrainTest, Call_Open_AnsweredBeforeTheEnd) {
+TEST_F(DrainTest, Call_Open_IsAnsweredBeforeTheEnd) {
   RawClient client(served_.address());
   client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   AwaitServed(1);
@@ -75,7 +75,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
 }
 
 // If timeouts are checked while the notice is on its way, its PING must not count as unanswered.
-TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
+TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_StillLastsInFull) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
   RawClient client(served.address());
@@ -87,7 +87,7 @@ TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
   stopped.get();
 }
 
-TEST_F(DrainTest, Stream_Open_AskedToEnd) {
+TEST_F(DrainTest, Stream_Open_IsAskedToEnd) {
   RawClient client(served_.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat"));
   client.SendData(1, Framed("a"));
@@ -110,7 +110,7 @@ TEST_F(DrainTest, Call_NeverFinishes_StopReturnsInTime) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(DrainTest, Stop_WithoutDrain_AtOnce) {
+TEST_F(DrainTest, Stop_WithoutDrain_EndsAtOnce) {
   RawClient client(served_.address());
   client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   AwaitServed(1);
@@ -118,7 +118,7 @@ TEST_F(DrainTest, Stop_WithoutDrain_AtOnce) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(DrainTest, Peer_Silent_ClosedAfterNoticeAndLinger) {
+TEST_F(DrainTest, Peer_Silent_IsClosedAfterNoticeAndLinger) {
   RawClient client(served_.address());
   client.AwaitSettings();
   const auto took = Stop(kSoon).get();  // the client reads nothing and answers nothing

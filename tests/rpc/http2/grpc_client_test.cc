@@ -56,7 +56,7 @@ class GrpcClientTest : public testing::Test {
       grpc::CreateChannel(served_.address().ToString(), grpc::InsecureChannelCredentials())};
 };
 
-TEST_F(GrpcClientTest, Unary_Messages_Echoed) {
+TEST_F(GrpcClientTest, Unary_Messages_AreEchoed) {
   for (const std::size_t size : {0U, 1U, 100U, 70'000U, 1'048'576U}) {
     grpc::ClientContext context;
     std::string response;
@@ -65,13 +65,13 @@ TEST_F(GrpcClientTest, Unary_Messages_Echoed) {
   }
 }
 
-TEST_F(GrpcClientTest, Unary_TooLarge_ResourceExhausted) {
+TEST_F(GrpcClientTest, Unary_TooLarge_IsResourceExhausted) {
   grpc::ClientContext context;
   const grpc::Status status = Call(context, std::string(1'048'577, 'm'));
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
 }
 
-TEST_F(GrpcClientTest, Unary_Compressed_Inflated) {
+TEST_F(GrpcClientTest, Unary_Compressed_IsDecompressed) {
   for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
     grpc::ClientContext context;
     context.set_compression_algorithm(algorithm);
@@ -90,7 +90,7 @@ TEST_F(GrpcClientTest, Unary_StatusAndMessage_Arrive) {
   EXPECT_EQ(status.error_message(), "50% off");
 }
 
-TEST_F(GrpcClientTest, Unary_DeadlinePasses_Canceled) {
+TEST_F(GrpcClientTest, Unary_DeadlinePasses_IsCanceled) {
   grpc::ClientContext context;
   context.AddMetadata("x-hold", "1");
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));

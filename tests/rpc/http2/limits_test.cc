@@ -25,7 +25,7 @@ TEST(LimitsTest, Settings_AnnounceTheLimits) {
   EXPECT_EQ(settings.at(6), 16'384U);  // MAX_HEADER_LIST_SIZE
 }
 
-TEST(LimitsTest, Calls_BeyondTheServersLimit_Refused) {
+TEST(LimitsTest, Calls_BeyondTheServersLimit_AreRefused) {
   Served served({.max_calls = 3});
   RawClient client(served.address());
   for (std::uint32_t stream = 1; stream <= 7; stream += 2) {
@@ -68,7 +68,7 @@ TEST(LimitsTest, Connections_BeyondTheLimit_ReplaceAnIdleOne) {
   EXPECT_THAT(served.metrics(), HasSubstr("reason=\"replaced\"} 1"));
 }
 
-TEST(LimitsTest, Connections_BeyondTheLimit_AllWait_RefusedAndSoonClosed) {
+TEST(LimitsTest, Connections_BeyondTheLimitWhileAllWait_AreRefusedAndSoonClosed) {
   Served served({.max_connections = 1}, {.no_place = kShort});
   RawClient first(served.address());
   first.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
@@ -84,7 +84,7 @@ TEST(LimitsTest, Connections_BeyondTheLimit_AllWait_RefusedAndSoonClosed) {
   EXPECT_EQ(first.Await(1).status(), kOk);
 }
 
-TEST(LimitsTest, Pings_FewOrWithCalls_Answered) {
+TEST(LimitsTest, Pings_FewOrWithCalls_AreAnswered) {
   Served served;
   RawClient client(served.address());
   for (std::uint32_t i = 0; i < 100; ++i) {
@@ -131,7 +131,7 @@ TEST(LimitsTest, Flood_ContinuesAfterGoaway_IsNotRead) {
   EXPECT_LT(sent, kFlood / 2);
 }
 
-TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
+TEST(LimitsTest, Pings_Flood_EndsWithGoawayTooManyPings) {
   Served served;
   RawClient client(served.address());
   for (int i = 0; i < 50; ++i) client.SendPing();
@@ -143,7 +143,7 @@ TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Peer_SendsGoaway_ClosedEvenWithoutOutput) {
+TEST(LimitsTest, Peer_SendsGoaway_IsClosedEvenWithoutOutput) {
   for (const bool with_ping : {false, true}) {
     Served served;
     RawClient client(served.address());
@@ -157,7 +157,7 @@ TEST(LimitsTest, Peer_SendsGoaway_ClosedEvenWithoutOutput) {
   }
 }
 
-TEST(LimitsTest, Settings_Flood_Goaway) {
+TEST(LimitsTest, Settings_Flood_EndsWithGoaway) {
   Served served;
   RawClient client(served.address());
   for (int i = 0; i < 50; ++i) client.Send({.type = Http2Frame::kSettings});
@@ -165,7 +165,7 @@ TEST(LimitsTest, Settings_Flood_Goaway) {
   EXPECT_EQ(client.goaways().back().error, kEnhanceYourCalm);
 }
 
-TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
+TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoawayAfterTheBurst) {
   Served served;
   RawClient client(served.address());
   for (std::uint32_t i = 0; i < 3'000; ++i) {
@@ -180,7 +180,7 @@ TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
 }
 
 // Each call is served, then breaks the protocol in a way that ends only its stream.
-TEST(LimitsTest, Resets_ForcedByThePeer_GoawayAfterTheBurst) {
+TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoawayAfterTheBurst) {
   struct Way {
     const char* name;
     std::function<void(RawClient&, std::uint32_t)> send;
@@ -211,7 +211,7 @@ TEST(LimitsTest, Resets_ForcedByThePeer_GoawayAfterTheBurst) {
   }
 }
 
-TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
+TEST(LimitsTest, Continuations_Flood_EndsTheConnection) {
   Served served;
   RawClient client(served.address());
   client.SendBytes(Http2Frame{.type = Http2Frame::kHeaders, .stream = 1}.Bytes());
@@ -221,7 +221,7 @@ TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_Goaway) {
+TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_EndsWithGoaway) {
   Served served;
   RawClient client(served.address());
   // A string of 3,000 bytes with its length. Each byte after it repeats the field.
@@ -234,20 +234,20 @@ TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_Goaway) {
   EXPECT_EQ(goaway->text, "headers_too_large");
 }
 
-TEST(LimitsTest, Preface_NotHttp2_Closed) {
+TEST(LimitsTest, Preface_NotHttp2_ConnectionIsClosed) {
   Served served;
   RawClient client(served.address(), false);
   client.SendBytes("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Preface_Missing_ClosedInTime) {
+TEST(LimitsTest, Preface_Missing_ConnectionIsClosedInTime) {
   Served served({}, {.preface = kShort});
   RawClient client(served.address(), false);
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Request_NotCompleteInTime_Ended) {
+TEST(LimitsTest, Request_NotCompleteInTime_IsEnded) {
   Served served({}, {.request = kShort});
   RawClient client(served.address());
   client.SendHeaders(1, RequestHeaders("/t/Echo"));
@@ -279,7 +279,7 @@ TEST(LimitsTest, HeaderBlock_NotCompleteInTime_ConnectionEnds) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Peer_Silent_PingedAndKeptIfItAnswers) {
+TEST(LimitsTest, Peer_Silent_GetsPingsAndIsKeptIfItAnswers) {
   Served served({}, {.preface = kShort, .keepalive = kShort, .ping = kShort});
   RawClient client(served.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat", {{"grpc-timeout", "500m"}}));
@@ -288,7 +288,7 @@ TEST(LimitsTest, Peer_Silent_PingedAndKeptIfItAnswers) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
+TEST(LimitsTest, Peer_ThatDoesNotRead_IsClosed) {
   Served served({}, {.stall = kShort});
   RawClient client(served.address());
   client.SendWindow(0, 1 << 30);
@@ -297,7 +297,7 @@ TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
   EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().canceled == 1; }));
 }
 
-TEST(LimitsTest, Answer_WindowFull_StreamResetInTime) {
+TEST(LimitsTest, Answer_WindowFull_StreamIsResetInTime) {
   Served served({}, {.preface = kShort, .stall = kShort});
   RawClient client(served.address());
   client.SetReturnsWindow(false);
@@ -307,7 +307,7 @@ TEST(LimitsTest, Answer_WindowFull_StreamResetInTime) {
   EXPECT_EQ(client.Await(3).reset, kCancel);
 }
 
-TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_ResourceExhausted) {
+TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_AreResourceExhausted) {
   Served served;
   RawClient client(served.address());
   // Each call stays within its window of 65,535 bytes. Together they need more than the shared

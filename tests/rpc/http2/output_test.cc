@@ -20,7 +20,7 @@ class OutputTest : public SimulatedPeers {
   }
 };
 
-TEST_F(OutputTest, OpenStream_WindowClosed_ResetInTime) {
+TEST_F(OutputTest, OpenStream_WindowClosed_IsResetInTime) {
   Wire& wire = Connect("a");
   Send(wire, Begin(1, 100));
   Pass(wire, seconds(29));
@@ -29,7 +29,7 @@ TEST_F(OutputTest, OpenStream_WindowClosed_ResetInTime) {
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
 }
 
-TEST_F(OutputTest, OpenStream_WindowClosesLater_ResetInTime) {
+TEST_F(OutputTest, OpenStream_WindowClosesLater_IsResetInTime) {
   Wire& wire = Connect("a", 1'000);
   Send(wire, Begin(1, 500));
   Pass(wire, seconds(100));
@@ -58,15 +58,15 @@ TEST_F(OutputTest, OpenStream_ReadByteByByte_IsResetInTime) {
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
 }
 
-TEST_F(OutputTest, Peer_BeyondItsShare_OldestReset) {
+TEST_F(OutputTest, Peer_BeyondItsShare_OldestStreamIsReset) {
   Wire& wire = Connect("a");
   for (std::uint32_t i = 0; i < 5; ++i) Send(wire, Begin(2 * i + 1, kMegabyte));
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
   EXPECT_EQ(ResetOf(wire, 9), std::nullopt);
-  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "three quarters";
+  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "three quarters of the memory";
 }
 
-TEST_F(OutputTest, Peer_BeyondItsShare_OthersStillServed) {
+TEST_F(OutputTest, Peer_BeyondItsShare_OthersAreStillServed) {
   Wire& greedy = Connect("a");
   Wire& second = Connect("a");
   Wire& modest = Connect("b");
@@ -82,7 +82,7 @@ class LargeOutputTest : public OutputTest {
   LargeOutputTest() : OutputTest(1'000 * kMegabyte) {}
 };
 
-TEST_F(LargeOutputTest, Connection_BeyondItsLimit_OldestReset) {
+TEST_F(LargeOutputTest, Connection_BeyondItsLimit_OldestStreamIsReset) {
   Wire& wire = Connect("a");
   for (std::uint32_t i = 0; i < 30; ++i) Send(wire, Begin(2 * i + 1, kMegabyte));
   EXPECT_EQ(ResetOf(wire, 1), kCancel);

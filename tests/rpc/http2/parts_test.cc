@@ -41,7 +41,7 @@ TEST(ParseTimeoutTest, Texts_Table) {
   for (const auto& [text, timeout] : table) EXPECT_EQ(ParseTimeout(text), timeout) << text;
 }
 
-TEST(RequestHeadTest, Metadata_OnlyRequestedFieldsThatOccurOnce) {
+TEST(RequestHeadTest, Metadata_HasOnlyRequestedFieldsThatOccurOnce) {
   const std::vector<std::string> names = {"authorization", "twice", "absent"};
   RequestHead head;
   for (const auto& [name, value] : test::RequestHeaders("/a/B", {{"grpc-timeout", "1S"}})) {
@@ -66,7 +66,7 @@ TEST(RequestHeadTest, Metadata_OnlyRequestedFieldsThatOccurOnce) {
   EXPECT_FALSE(head.is_post());
 }
 
-TEST(RequestHeadTest, Size_OverTheLimit_TooLarge) {
+TEST(RequestHeadTest, Size_OverTheLimit_IsTooLarge) {
   RequestHead head;
   head.Add("x", std::string(RequestHead::kMaxBytes - 33, 'v'), {});
   EXPECT_FALSE(head.too_large());
@@ -74,7 +74,7 @@ TEST(RequestHeadTest, Size_OverTheLimit_TooLarge) {
   EXPECT_TRUE(head.too_large());
 }
 
-TEST(RequestHeadTest, LargeBytes_OfKeptFields_ClearedWithThem) {
+TEST(RequestHeadTest, LargeBytes_OfKeptFields_AreClearedWithThem) {
   const std::vector<std::string> names = {"authorization"};
   RequestHead head;
   head.Add(":path", std::string(10'000, 'p'), names);
@@ -88,7 +88,7 @@ TEST(RequestHeadTest, LargeBytes_OfKeptFields_ClearedWithThem) {
   EXPECT_EQ(head.large_bytes(), 0U);
 }
 
-TEST(MessageReaderTest, Messages_CutAnywhere_Whole) {
+TEST(MessageReaderTest, Messages_CutAnywhere_AreReadWhole) {
   const std::string bytes = Framed("one") + Framed("") + Framed("three", true);
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
     MessageReader reader;
@@ -103,7 +103,7 @@ TEST(MessageReaderTest, Messages_CutAnywhere_Whole) {
   }
 }
 
-TEST(MessageReaderTest, Message_OverTheLimit_DetectedBeforeItArrives) {
+TEST(MessageReaderTest, Message_OverTheLimit_IsDetectedBeforeItArrives) {
   MessageReader reader;
   reader.Append(Framed("123456").substr(0, 5));
   EXPECT_EQ(reader.Take(6), Next::kPartial);
@@ -111,12 +111,12 @@ TEST(MessageReaderTest, Message_OverTheLimit_DetectedBeforeItArrives) {
   EXPECT_EQ(reader.Take(5), Next::kTooLarge);
 }
 
-TEST(PercentEncodeTest, Bytes_AsGrpcSpecifies) {
+TEST(PercentEncodeTest, Bytes_AreEncodedAsGrpcSpecifies) {
   EXPECT_EQ(PercentEncode("plain ~text!"), "plain ~text!");
   EXPECT_EQ(PercentEncode("5% \n\xC3\xBC\x7F"), "5%25 %0A%C3%BC%7F");
 }
 
-TEST(RateGuardTest, Events_BurstThenRate) {
+TEST(RateGuardTest, Events_AreAllowedUpToTheBurstThenAtTheRate) {
   RateGuard guard(3, 2);
   SteadyTime now{};
   const auto allowed = [&](int events) {

@@ -1,5 +1,6 @@
-// Who gets the remaining places: no peer gets more than its share, unknown callers are refused
-// first, and probes always get a few. When calls end, their places and memory are free again.
+// Which callers get the remaining places: no peer gets more than its share, unknown callers are
+// refused first, and probes always get a few. When calls end, their places and memory are free
+// again.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -15,7 +16,7 @@ class PlacesTest : public SimulatedPeers {
 };
 
 TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesSomeForTheNext) {
-  EXPECT_EQ(Open(Connect("a"), 500), 300) << "three quarters";
+  EXPECT_EQ(Open(Connect("a"), 500), 300) << "three quarters of the places";
   EXPECT_EQ(Open(Connect("a"), 10), 0) << "another connection of the same peer";
   EXPECT_EQ(Open(Connect("b"), 500), 75);
   EXPECT_EQ(Open(Connect("c"), 500), 19);
@@ -29,7 +30,7 @@ TEST_F(PlacesTest, Peer_Disconnects_FreesItsPlaces) {
   EXPECT_EQ(Open(Connect("a"), 500), 300);
 }
 
-TEST_F(PlacesTest, Probes_CallsRefused_StillServedAFewPerConnection) {
+TEST_F(PlacesTest, Probes_CallsRefused_AFewPerConnectionAreStillServed) {
   for (const char* peer : {"a", "b", "c", "d", "e", "f", "g"}) Open(Connect(peer), 500);
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 1), 0);
@@ -134,7 +135,7 @@ class KnownCallersTest : public SimulatedPeers {
   const Headers known_ = {{"authorization", "Bearer known"}};
 };
 
-TEST_F(KnownCallersTest, Unknown_WhileHalfIsUsed_RefusedFirst) {
+TEST_F(KnownCallersTest, UnknownCallers_WhileHalfIsUsed_AreRefusedFirst) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 201);
   EXPECT_EQ(Open(wire, 10, {{"authorization", "Bearer other"}}), 0);
@@ -156,7 +157,7 @@ TEST_F(HeadersMemoryTest, Headers_ThatAreKept_CountUntilTheCallEnds) {
   EXPECT_EQ(shared_.buffered_bytes, 0U);
 }
 
-TEST_F(HeadersMemoryTest, Headers_BeyondThePeersShare_CallFails) {
+TEST_F(HeadersMemoryTest, Headers_BeyondThePeersShare_FailTheCall) {
   Wire& wire = Connect("a", 65'535);
   Open(wire, 200, {{"authorization", std::string(10'000, 'a')}});
   EXPECT_LE(shared_.buffered_bytes, 750'000U);
@@ -164,7 +165,7 @@ TEST_F(HeadersMemoryTest, Headers_BeyondThePeersShare_CallFails) {
   EXPECT_LT(handlers_, 76);
 }
 
-TEST_F(PlacesTest, Pools_AfterAPeak_Trimmed) {
+TEST_F(PlacesTest, Pools_AfterAPeak_AreTrimmed) {
   for (const char* peer : {"a", "b", "c", "d"}) Open(Connect(peer), 500);
   EXPECT_GT(handlers_, 390);
   loop_.RunIteration([&] { connections_.CloseAll(); });

@@ -27,7 +27,7 @@ class StreamTest : public testing::Test {
   RawClient client_{served_.address()};
 };
 
-TEST_F(StreamTest, Messages_EchoedOneByOne_EndsAfterHalfClose) {
+TEST_F(StreamTest, Messages_EchoedOneByOne_StreamEndsAfterHalfClose) {
   Start();
   std::string expected;
   for (const char* word : {"one", "two", "three"}) {
@@ -42,7 +42,7 @@ TEST_F(StreamTest, Messages_EchoedOneByOne_EndsAfterHalfClose) {
   EXPECT_EQ(served_.seen().half_closed, 1);
 }
 
-TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
+TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_AreEchoed) {
   Start();
   const std::string body = Framed("a") + Framed("") + Framed(std::string(300, 'b'));
   client_.SendData(1, body.substr(0, 20));
@@ -52,7 +52,7 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunInBetween) {
+TEST_F(StreamTest, Messages_ThatGrowHugelyWhenDecompressed_LetOthersRunInBetween) {
   constexpr int kMessages = 20;
   Start({{"grpc-encoding", "gzip"}});
   Sync();
@@ -74,14 +74,14 @@ TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunInBetween) {
   EXPECT_LE(most_per_iteration, 2);
 }
 
-TEST_F(StreamTest, Request_WithoutMessages_EndsOk) {
+TEST_F(StreamTest, Request_WithoutMessages_EndsWithOk) {
   client_.SendHeaders(1, RequestHeaders("/t/Chat"), true);
   const RawReply reply = client_.Await(1);
   EXPECT_EQ(reply.status(), kOk);
   EXPECT_EQ(reply.data, "");
 }
 
-TEST_F(StreamTest, Finish_BeforeTheHalfClose_TrailersThenResetWithoutError) {
+TEST_F(StreamTest, Finish_BeforeTheHalfClose_SendsTrailersThenResetWithoutError) {
   Start();
   client_.SendData(1, Framed("hello") + Framed("end") + Framed("unread"));
   RawReply reply = client_.Await(1);
@@ -93,12 +93,12 @@ TEST_F(StreamTest, Finish_BeforeTheHalfClose_TrailersThenResetWithoutError) {
   EXPECT_EQ(served_.seen().messages, 2);
 }
 
-TEST_F(StreamTest, Finish_InOnStart_TrailersOnly) {
+TEST_F(StreamTest, Finish_InOnStart_SendsTrailersOnly) {
   Start({{"x-refuse", "1"}});
   EXPECT_EQ(client_.Await(1).status(), kPermissionDenied);
 }
 
-TEST_F(StreamTest, Message_CutShortByTheEnd_Internal) {
+TEST_F(StreamTest, Message_CutShortByTheEnd_FailsWithInternal) {
   Start();
   client_.SendData(1, Framed("hello").substr(0, 8), true);
   EXPECT_EQ(client_.Await(1).status(), kInternal);
@@ -132,7 +132,7 @@ TEST_F(StreamTest, Reading_PausedWithinAMessage_NoMoreIsDelivered) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Sending_BeyondTheWindow_UnsentUntilItOpens) {
+TEST_F(StreamTest, Sending_BeyondTheWindow_StaysUnsentUntilItOpens) {
   client_.SetReturnsWindow(false);
   Start({{"x-send", "100000"}});
   client_.AwaitData(1, 65'535);
@@ -146,7 +146,7 @@ TEST_F(StreamTest, Sending_BeyondTheWindow_UnsentUntilItOpens) {
   EXPECT_EQ(served_.unsent(), 0U);
 }
 
-TEST_F(StreamTest, Streams_OnePaused_OthersServed) {
+TEST_F(StreamTest, Streams_OneIsPaused_OthersAreServed) {
   Start({{"x-deaf", "1"}});
   client_.SendData(1, std::string(65'000, '\0'));
   for (std::uint32_t stream = 3; stream < 101; stream += 2) {
@@ -155,7 +155,7 @@ TEST_F(StreamTest, Streams_OnePaused_OthersServed) {
   }
 }
 
-TEST_F(StreamTest, Deadline_Passed_CanceledAndAnswered) {
+TEST_F(StreamTest, Deadline_Passed_CallIsCanceledAndAnswered) {
   Start({{"grpc-timeout", "30m"}});
   client_.SendData(1, Framed("hello"));
   const RawReply reply = client_.Await(1);
@@ -164,13 +164,13 @@ TEST_F(StreamTest, Deadline_Passed_CanceledAndAnswered) {
   EXPECT_EQ(served_.seen().canceled, 1);
 }
 
-TEST_F(StreamTest, Deadline_PassedWhileUnsent_AnsweredAtOnce) {
+TEST_F(StreamTest, Deadline_PassedWhileBytesAreUnsent_CallIsAnsweredAtOnce) {
   client_.SetReturnsWindow(false);
   Start({{"grpc-timeout", "30m"}, {"x-send", "100000"}});
   EXPECT_EQ(client_.Await(1).status(), kDeadlineExceeded);
 }
 
-TEST_F(StreamTest, Reset_WhileOpen_CanceledAndHandlerReused) {
+TEST_F(StreamTest, Reset_WhileOpen_CallIsCanceledAndHandlerIsReused) {
   Start();
   client_.SendData(1, Framed("hello"));
   client_.AwaitData(1, 10);

@@ -24,7 +24,7 @@ class UnaryTest : public testing::Test {
   std::uint32_t next_ = 1;
 };
 
-TEST_F(UnaryTest, Call_Echo_HeadersMessageTrailers) {
+TEST_F(UnaryTest, Call_Echo_GetsHeadersMessageAndTrailers) {
   const RawReply reply = Call(Framed("hello"));
   EXPECT_EQ(reply.headers.at(":status"), "200");
   EXPECT_EQ(reply.headers.at("content-type"), "application/grpc");
@@ -36,13 +36,13 @@ TEST_F(UnaryTest, Call_Echo_HeadersMessageTrailers) {
   EXPECT_FALSE(reply.reset);
 }
 
-TEST_F(UnaryTest, Call_EmptyMessage_Answered) {
+TEST_F(UnaryTest, Call_EmptyMessage_IsAnswered) {
   const RawReply reply = Call(Framed(""));
   EXPECT_EQ(reply.data, Framed(""));
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(UnaryTest, Call_StatusOfHandler_TrailersOnlyWithEscapedMessage) {
+TEST_F(UnaryTest, Call_StatusOfHandler_IsTrailersOnlyWithEscapedMessage) {
   const RawReply reply = Call(Framed("x"), {{"x-status", "9"}, {"x-message", "50% of \xC3\xA4"}});
   EXPECT_EQ(reply.status(), 9);
   EXPECT_EQ(reply.message(), "50%25 of %C3%A4");
@@ -57,14 +57,14 @@ TEST_F(UnaryTest, Calls_ThousandsInSequence_UseOneHandler) {
   EXPECT_EQ(served_.seen().served, 2'000);
 }
 
-TEST_F(UnaryTest, Message_SplitIntoSingleBytes_Whole) {
+TEST_F(UnaryTest, Message_SplitIntoSingleBytes_IsReceivedWhole) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
   for (const char c : Framed("hello")) client_.SendData(1, std::string(1, c));
   client_.SendData(1, "", true);
   EXPECT_EQ(client_.Await(1).data, Framed("hello"));
 }
 
-TEST_F(UnaryTest, Message_OfOneMebibyte_Answered) {
+TEST_F(UnaryTest, Message_OfOneMebibyte_IsAnswered) {
   const std::string message(1024 * 1024, 'm');
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
   // The body is sent as flow control allows: the first window, then the bytes that WINDOW_UPDATE
@@ -86,7 +86,7 @@ TEST_F(UnaryTest, Message_OfOneMebibyte_Answered) {
   EXPECT_EQ(reply.data, body);
 }
 
-TEST_F(UnaryTest, Message_TooLarge_ResourceExhaustedThenResetWithoutError) {
+TEST_F(UnaryTest, Message_TooLarge_IsResourceExhaustedThenResetWithoutError) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
   client_.SendData(1, std::string("\0\0\x10\0\x01", 5) + std::string(1000, 'm'));
   const RawReply reply = client_.Await(1);
@@ -112,7 +112,7 @@ struct Odd {
   const char* message = "";
 };
 
-TEST_F(UnaryTest, Requests_Invalid_StatusOfTable) {
+TEST_F(UnaryTest, Requests_Invalid_GetTheStatusOfTheTable) {
   const std::string big(70'000, 'g');
   const std::vector<Odd> table = {
       {"none", "", {}, kInternal, "the request has no message"},
@@ -160,7 +160,7 @@ TEST_F(UnaryTest, Requests_Invalid_StatusOfTable) {
   EXPECT_EQ(Call(Framed("still here")).status(), kOk);
 }
 
-TEST_F(UnaryTest, Requests_NotGrpc_HttpErrors) {
+TEST_F(UnaryTest, Requests_NotGrpc_GetHttpErrors) {
   for (const char* type : {"application/json", "application/grpc-web", "application/grpcx", ""}) {
     const RawReply reply = Call("{}", {{"content-type", type}});
     EXPECT_EQ(reply.headers.at(":status"), "415") << type;
@@ -169,12 +169,12 @@ TEST_F(UnaryTest, Requests_NotGrpc_HttpErrors) {
   EXPECT_EQ(Call("", {{":method", "GET"}}).headers.at(":status"), "405");
 }
 
-TEST_F(UnaryTest, Deadline_AlreadyPassed_NeverServed) {
+TEST_F(UnaryTest, Deadline_AlreadyPassed_CallIsNeverServed) {
   EXPECT_EQ(Call(Framed("a"), {{"grpc-timeout", "1n"}}).status(), kDeadlineExceeded);
   EXPECT_EQ(served_.seen().served, 0);
 }
 
-TEST_F(UnaryTest, Deadline_WhileServed_CanceledAndAnswered) {
+TEST_F(UnaryTest, Deadline_PassesWhileServed_CallIsCanceledAndAnswered) {
   const RawReply reply = Call(Framed("a"), {{"x-hold", "1"}, {"grpc-timeout", "20m"}});
   EXPECT_EQ(reply.status(), kDeadlineExceeded);
   EXPECT_EQ(served_.seen().canceled, 1);
@@ -185,7 +185,7 @@ TEST_F(UnaryTest, Deadline_WhileServed_CanceledAndAnswered) {
   EXPECT_EQ(served_.seen().handlers, 2);
 }
 
-TEST_F(UnaryTest, Reset_WhileServed_CanceledAndAnswerDropped) {
+TEST_F(UnaryTest, Reset_WhileServed_CallIsCanceledAndAnswerIsDropped) {
   client_.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == 1; }));
   client_.SendReset(1);
@@ -225,7 +225,7 @@ TEST_F(UnaryTest, Reset_BeforeTheAnswerIsTaken_AnswerIsLost) {
   EXPECT_EQ(served_.seen().lost, 1);
 }
 
-TEST_F(UnaryTest, Connection_LostWhileServed_Canceled) {
+TEST_F(UnaryTest, Connection_LostWhileServed_CallIsCanceled) {
   {
     RawClient other(served_.address());
     other.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
@@ -236,7 +236,7 @@ TEST_F(UnaryTest, Connection_LostWhileServed_Canceled) {
   EXPECT_EQ(Call(Framed("b")).status(), kOk);
 }
 
-TEST_F(UnaryTest, Messages_ThatInflateHugely_AllAnswered) {
+TEST_F(UnaryTest, Messages_ThatGrowHugelyWhenDecompressed_AreAllAnswered) {
   constexpr std::uint32_t kCalls = 20;
   const std::string body = Framed(Gzip(std::string(500'000, 'z')), true);
   for (std::uint32_t i = 0; i < kCalls; ++i) {
@@ -248,14 +248,14 @@ TEST_F(UnaryTest, Messages_ThatInflateHugely_AllAnswered) {
   }
 }
 
-TEST_F(UnaryTest, Request_NotHttp_ResetAndConnectionServes) {
+TEST_F(UnaryTest, Request_NotHttp_IsResetAndConnectionServesOthers) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo", {{"X-Upper", "1"}}), true);
   EXPECT_EQ(client_.Await(1).reset, 1);  // PROTOCOL_ERROR
   client_.SendCall(3, "/t/Echo", "a");
   EXPECT_EQ(client_.Await(3).status(), kOk);
 }
 
-TEST_F(UnaryTest, Trailers_InRequest_EndIt) {
+TEST_F(UnaryTest, Trailers_InRequest_EndTheRequest) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
   client_.SendData(1, Framed("a"));
   client_.SendHeaders(1, {{"x-checksum", "1"}}, true);

@@ -42,7 +42,7 @@ struct Options {
   // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
-  std::function<std::string()> token;  // the caller's token, read for each call; empty: none
+  std::function<std::string()> token;  // returns the caller's token for each call; empty: none
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
   std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;
@@ -71,16 +71,18 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
-// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome: what
-// is reported, otherwise IGNORE if an exception ends the work, otherwise OK.
+// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome,
+// which is the reported one. If none is reported, it is IGNORE if an exception ends the work,
+// OVERLOAD if Options::overloaded returns true, and otherwise OK.
 class Work {
  public:
   void Report(v1::HoldOutcome outcome) { outcome_ = outcome; }
 
-  // OVERLOAD for DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE, OK for OK, else IGNORE.
+  // Reports OVERLOAD for DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE, OK for OK, and
+  // IGNORE for all other statuses.
   void Report(const grpc::Status& status);
 
-  // How long the work took, if not the time from take to release.
+  // Reports how long the work took. If this is not called, it is the time from take to release.
   void ReportDuration(std::chrono::microseconds duration) { duration_ = duration; }
 
  private:
@@ -164,7 +166,7 @@ class Reservation : public Work {
   Amounts used_;
 };
 
-// A request that takes one unit. Its other fields are set by the caller: cost, mode, max_wait.
+// A request that takes one unit. The caller may set its other fields, such as cost, mode, max_wait.
 v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attributes);
 
 class Client {
@@ -173,12 +175,12 @@ class Client {
   // connection for at most options.connect_timeout; reconnects within a second.
   explicit Client(const std::string& target, Options options = {});
   // Closes, and waits until pending calls have ended: checks for at most their deadline, others for
-  // 5 s. A callback of CheckAsync must not destroy the client: gRPC cannot close a channel on such
-  // a thread.
+  // 5 s. A callback of CheckAsync must not destroy the client: gRPC cannot close a channel on the
+  // thread of a callback.
   ~Client();
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all:
-  // their leases stay charged as taken. Later settlements are sent only once.
+  // Waits until settlements are stored, for at most options.drain. Returns how many are lost in
+  // all: their leases stay charged as taken. Later settlements are sent only once.
   std::size_t Close();
 
   // Checks a request. If the answer has a wait, sleeps for it before returning.

@@ -10,9 +10,8 @@
 // answers and the client is kClosed, the call ends with UNAVAILABLE.
 //
 // This is a service and not one of gRPC's server interceptors (which are experimental): an
-// interceptor cannot deny a call, because the method runs in any case. For the same reason,
-// interceptors of a server with such a service must not read received messages, which are parsed
-// later.
+// interceptor cannot deny a call, because the method runs in any case. Interceptors of a server
+// with such a service must not read received messages, because these are parsed later.
 #pragma once
 
 #include <functional>

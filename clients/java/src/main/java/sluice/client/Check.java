@@ -36,7 +36,7 @@ public final class Check {
     return this;
   }
 
-  /** What limits may count besides the cost, such as tokens. */
+  /** Sets an amount that limits may count besides the cost, such as tokens. */
   public Check amount(String name, long value) {
     request.putAmounts(name, value);
     return this;

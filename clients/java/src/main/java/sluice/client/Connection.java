@@ -50,7 +50,7 @@ final class Connection {
     channel = ClientInterceptors.intercept(managed, bearer(options.token));
   }
 
-  /** Waits for pending calls, at most {@code nanos}; then cancels them. */
+  /** Waits for pending calls for at most {@code nanos}, then cancels them. */
   void close(long nanos) throws InterruptedException {
     managed.shutdown();
     managed.awaitTermination(nanos, TimeUnit.NANOSECONDS);
@@ -61,7 +61,7 @@ final class Connection {
     managed.shutdownNow();
   }
 
-  // By default gRPC waits up to two minutes between attempts.
+  // Lets gRPC connect now. By default, it waits up to two minutes between attempts.
   void reconnectSoon() {
     long now = System.nanoTime();
     long last = reconnected.get();
@@ -89,7 +89,7 @@ final class Connection {
       ClientCalls.blockingUnaryCall(channel, health, patient, Empty.getDefaultInstance());
     } catch (StatusRuntimeException error) {
       Logger.getLogger(SluiceClient.class.getName())
-          .warning("no answer of " + target + ": " + error.getStatus());
+          .warning("no answer from " + target + ": " + error.getStatus());
     }
   }
 

@@ -27,7 +27,7 @@ import sluice.v1.Source;
  */
 final class Leases {
   private static final long CALL_MILLIS = 5000; // a call waits that long for a connection
-  // Between attempts to settle; doubled each time.
+  // The pauses between attempts to settle, doubled each time.
   private static final long FIRST_PAUSE_MILLIS = 100;
   private static final long LAST_PAUSE_MILLIS = 1000;
 
@@ -44,7 +44,7 @@ final class Leases {
     this.timer = timer;
   }
 
-  /** Renews the lease after each third of its ttl, until what it returns is canceled. */
+  /** Renews the lease each time after a third of its ttl, until the returned future is canceled. */
   ScheduledFuture<?> renew(Lease lease) {
     long third = Math.max(1, Decision.millis(lease.getTtl()) / 3);
     RenewLeaseRequest renewal = RenewLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
@@ -54,7 +54,7 @@ final class Leases {
 
   /**
    * Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the caller's
-   * context: when the caller's call ends, gRPC cancels that and all calls begun in it.
+   * context: when the caller's call ends, gRPC cancels that context and all calls begun in it.
    */
   void release(String id, Work.Ended ended) {
     ReleaseLeaseRequest.Builder release =
@@ -93,7 +93,7 @@ final class Leases {
     new Settlement(request.build(), local).attempt();
   }
 
-  /** Waits until settlements are stored, at most {@code millis}. */
+  /** Waits until settlements are stored, for at most {@code millis}. */
   synchronized void close(long millis) throws InterruptedException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
     while (settling > 0 && System.nanoTime() < end) {
@@ -102,7 +102,7 @@ final class Leases {
     closed = true;
   }
 
-  /** How many settlements are not stored. If the client is closed, they never will be. */
+  /** How many settlements are lost; after the client is closed, all that are not stored. */
   synchronized int lost() {
     return closed ? lost + settling : lost;
   }
@@ -137,8 +137,9 @@ final class Leases {
                   stubFor(CALL_MILLIS).settleLease(request), this, MoreExecutors.directExecutor()));
     }
 
-    // After QUEUED, the settlement is repeated, since the server that answered may die. After NOT_FOUND, too,
-    // if the lease was taken during an outage: it is not found until its server reaches the store.
+    // After QUEUED, the settlement is repeated, since the server that answered may die. It is also
+    // repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found
+    // until its server reaches the store.
     @Override
     public void onSuccess(SettleLeaseResponse response) {
       Outcome outcome = response.getOutcome();

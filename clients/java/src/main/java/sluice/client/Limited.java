@@ -16,8 +16,9 @@ public @interface Limited {
   String domain();
 
   /**
-   * Such as {@code "endpoint=/pay"} and {@code "user={user}"}, the argument of that name (for which the
-   * class is compiled with {@code -parameters}), or {@code "user={0}"}, the first one.
+   * Attributes such as {@code "endpoint=/pay"}, {@code "user={user}"} (the argument of that name;
+   * the class must be compiled with {@code -parameters}), or {@code "user={0}"} (the first
+   * argument).
    */
   String[] attributes();
 

@@ -11,7 +11,10 @@ public final class LimitedCall {
 
   private LimitedCall() {}
 
-  /** The annotation of the method in {@code type} that implements {@code method}, else its own; or null. */
+  /**
+   * The annotation of the method in {@code type} that implements {@code method}. If it has none,
+   * that of {@code method}; null if this has none, too.
+   */
   public static Limited limitOf(Class<?> type, Method method) {
     Limited limit = implementation(type, method).getAnnotation(Limited.class);
     return limit != null ? limit : method.getAnnotation(Limited.class);

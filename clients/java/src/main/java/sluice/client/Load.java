@@ -9,7 +9,7 @@ import java.util.function.BooleanSupplier;
 /** The load of this process, for {@link Options#overloaded}. */
 public final class Load {
   private static final long PERIOD_NANOS = 1_000_000_000; // over which the CPU is measured
-  private static final double TICKS = 100; // of a second, in /proc
+  private static final double TICKS = 100; // per second, in /proc
 
   private final Path cgroup;
   private long time = System.nanoTime();
@@ -22,9 +22,9 @@ public final class Load {
   }
 
   /**
-   * Whether this process's cgroup (v2) uses more than this part of its CPU, or of its memory; 1 or more: is
-   * not checked. If the cgroup has no limit, the part of the machine counts. Without cgroups, only this
-   * process counts. CPU is measured over at least a second.
+   * Whether this process's cgroup (v2) uses more than this part of its CPU, or of its memory. A
+   * part of 1 or more is not checked. If the cgroup has no limit, the part of the machine counts.
+   * Without cgroups, only the use of this process counts. CPU is measured over at least a second.
    */
   public static BooleanSupplier above(double cpu, double memory) {
     Load load = new Load(ownCgroup());
@@ -82,7 +82,7 @@ public final class Load {
     return Paths.get("/sys/fs/cgroup");
   }
 
-  // Of a line such as "VmRSS: 1024 kB"; in bytes.
+  // The value of a line such as "VmRSS: 1024 kB", in bytes.
   private static double kibibytes(String file, String name) {
     String[] all = words(Paths.get(file));
     for (int i = 0; i + 1 < all.length; ++i) {

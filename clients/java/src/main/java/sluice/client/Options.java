@@ -55,7 +55,7 @@ public final class Options {
     return this;
   }
 
-  /** The longest wait that a check accepts. None unless set, except where a leaky_bucket delays. */
+  /** The longest wait that a check accepts. Without it, only a leaky_bucket makes a check wait. */
   public Options maxWait(Duration value) {
     maxWait = value;
     return this;

@@ -120,7 +120,7 @@ public final class Reservation extends Work implements AutoCloseable {
     return nothing;
   }
 
-  // With the defaults of the API.
+  // The amounts that a request takes, by name, with the defaults of the API.
   private static Map<String, Long> heldBy(CheckLimitRequest request) {
     Map<String, Long> held = new HashMap<>();
     held.put("cost", request.hasCost() ? request.getCost() : 1);
@@ -142,7 +142,7 @@ public final class Reservation extends Work implements AutoCloseable {
         .build();
   }
 
-  // Without a lease there is nothing to settle: no rule counts, or no server answered.
+  // Without a lease there is nothing to settle: no rule counts the request, or no server answered.
   private synchronized Decision admit(Decision decided, CheckLimitRequest request) {
     if (!decided.isAllowed()) {
       throw decided.denial();
@@ -158,7 +158,8 @@ public final class Reservation extends Work implements AutoCloseable {
     return decided;
   }
 
-  // Distributes what was used over the parts: each gets at most what it held, the last one the rest.
+  // Distributes what was used over the parts: each gets at most what it held; the last one gets the
+  // rest.
   private List<Map<String, Long>> split() {
     List<Map<String, Long>> shares = new ArrayList<>();
     Map<String, Long> left = new HashMap<>(used);

@@ -61,7 +61,7 @@ public final class SluiceClient implements AutoCloseable {
           });
 
   /**
-   * Waits for a connection, at most {@code options.connectTimeout}; without one, it continues to
+   * Waits for a connection, for at most {@code options.connectTimeout}. After that, continues to
    * connect in the background.
    *
    * @param target such as "127.0.0.1:8081" or "dns:///sluice:8081"
@@ -159,7 +159,7 @@ public final class SluiceClient implements AutoCloseable {
 
   /**
    * Renews the decision's lease, if it has one, until the returned object is closed. If the work fails,
-   * call {@code decision.reportError} before.
+   * call {@code decision.reportError} before you close it.
    */
   public Hold hold(Decision decision) {
     Lease lease = decision.response().getLease();
@@ -176,7 +176,7 @@ public final class SluiceClient implements AutoCloseable {
     };
   }
 
-  /** Waits until settlements are stored and other pending calls are answered; at most {@code drain}. */
+  /** Waits until settlements are stored and other calls are answered, at most {@code drain}. */
   @Override
   public void close() {
     long end = System.nanoTime() + options.drain.toNanos();
@@ -233,7 +233,8 @@ public final class SluiceClient implements AutoCloseable {
     return decided;
   }
 
-  // If it were released instead, the units of a lease would stay charged.
+  // Ends a lease that nobody uses. Units are settled: if the lease were released, they would stay
+  // charged.
   private void endUnused(CheckLimitRequest request, CheckLimitResponse response) {
     String id = response.getLease().getId();
     if (!id.isEmpty() && request.hasLeaseTtl()) {

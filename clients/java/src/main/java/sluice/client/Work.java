@@ -13,9 +13,10 @@ import java.util.function.BooleanSupplier;
 import sluice.v1.HoldOutcome;
 
 /**
- * The work for which slots are held. {@code concurrency} limits with {@code adapt} learn from its outcome:
- * OVERLOAD for timeouts, broken or refused connections, lack of memory or threads, and the statuses that mean
- * them; IGNORE for other errors; else OK. Thread-safe.
+ * The work for which slots are held. {@code concurrency} limits with {@code adapt} learn from its
+ * outcome. This is OVERLOAD for a timeout, a broken or refused connection, lack of memory or
+ * threads, or a status that means overload; IGNORE for any other error; OK if there is no error.
+ * Thread-safe.
  */
 public abstract class Work {
   private static final int TOO_MANY_REQUESTS = 429;
@@ -32,7 +33,7 @@ public abstract class Work {
     reported = outcome;
   }
 
-  /** Reports why the work failed; null: it did not. */
+  /** Reports why the work failed; null: it did not fail. */
   public synchronized void reportError(Throwable error) {
     byError = outcomeOf(error);
   }
@@ -44,7 +45,7 @@ public abstract class Work {
     }
   }
 
-  /** Sets how long the work took, if not the time from take to release. */
+  /** Sets how long the work took. If this is not called, it is the time from take to release. */
   public synchronized void reportDuration(Duration value) {
     duration = Check.proto(value);
   }

@@ -13,7 +13,7 @@ import sluice.servlet.javax.LimitFilter;
  * Does in Spring MVC what {@link LimitFilter} does in a servlet container, for the paths that it is
  * registered for: {@code registry.addInterceptor(…).addPathPatterns("/pay/**")}.
  *
- * <p>For Spring 4 and 5, which are on javax. In Spring 6 use {@code sluice.servlet.jakarta.LimitFilter}.
+ * <p>For Spring 4 and 5, which use javax. In Spring 6, use {@code sluice.servlet.jakarta.LimitFilter}.
  */
 public final class LimitHandlerInterceptor implements HandlerInterceptor {
   private static final String HOLD = LimitHandlerInterceptor.class.getName() + ".hold";

@@ -18,12 +18,12 @@ import sluice.client.SluiceClient;
 
 /**
  * Limits requests by rules. Each is checked with the attributes {@code endpoint} (the path), {@code method},
- * {@code client_ip} and those that {@code attributes} returns. A denied request gets 429. If no
- * server answers and the client is CLOSED, a request gets 503. Every response has RateLimit and
- * RateLimit-Policy, and a denial has Retry-After. The application finds the decision in the request's attribute
- * {@link #DECISION}.
+ * {@code client_ip} and those that {@code attributes} returns. A denied request gets 429 and
+ * Retry-After. If no server answers and the client is CLOSED, a request gets 503. If limits were
+ * checked, the response has RateLimit and RateLimit-Policy. The application finds the decision in
+ * the request's attribute {@link #DECISION}.
  *
- * <p>There is one such class for each of the two names of the servlet API.
+ * <p>There are two such classes, one for each name of the servlet API.
  */
 public final class LimitFilter implements Filter {
   /** The name of the attribute of a request that holds its {@link Decision}. */

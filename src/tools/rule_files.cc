@@ -1,11 +1,9 @@
-// `sluice validate`: reports all mistakes in a directory of rules, without a server.
+// Commands for files of rules, which need no server: `sluice validate` reports all mistakes,
+// `sluice convert` turns Envoy's rules into Sluice's own.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 
 #include "client/message_json.h"
 #include "config/rules_loader.h"
+#include "envoy/rules/converter.h"
 #include "envoy/rules/rules_loader.h"
 #include "tools/command.h"
 
@@ -35,11 +34,6 @@ struct Findings {
   int status = kExitDone;
 };
 
-bool IsFile(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
   std::size_t count = 0;
   for (const envoy::Descriptor& it : descriptors) {
@@ -49,7 +43,7 @@ std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
 }
 
 Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
-  RuleTexts texts = IsFile(path) ? ReadRuleFile(path) : envoy::ReadRuleFiles(path);
+  RuleTexts texts = ReadRulesAt(path, envoy::kRuleFiles);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
     return {.errors = {{path, {}, "", "found no rule files"}}, .status = kExitMistakes};
@@ -61,7 +55,7 @@ Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
   return findings;
 }
 
-Findings Validate(const std::string& path) {
+Findings ValidateOwn(const std::string& path) {
   RuleTexts texts = ReadRulesAt(path);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
@@ -130,16 +124,22 @@ void PrintJson(const Findings& findings) {
                                    {"warnings", ToJson(findings.warnings)}}));
 }
 
-std::function<int()> DeclareValidate(CLI::App& app) {
-  auto options = std::make_shared<ValidateOptions>();
-  app.add_option("PATH", options->path,
+int Validate(const ValidateOptions& options) {
+  const Findings findings = options.envoy ? ValidateEnvoy(options.path, options.merge_domains)
+                                          : ValidateOwn(options.path);
+  options.json ? PrintJson(findings) : PrintText(findings);
+  return findings.status;
+}
+
+void DeclareValidate(CLI::App& app, ValidateOptions& options) {
+  app.add_option("PATH", options.path,
                  "Directory of rule files, as for sluiced --rules, or a single file")
       ->required();
-  app.add_flag("--json", options->json, "Print JSON");
+  app.add_flag("--json", options.json, "Print JSON");
   CLI::Option* envoy =
-      app.add_flag("--envoy", options->envoy,
+      app.add_flag("--envoy", options.envoy,
                    "Read rule files of Envoy's rate limit service, as for sluiced --envoy-rules");
-  app.add_flag("--merge-domains", options->merge_domains,
+  app.add_flag("--merge-domains", options.merge_domains,
                "With --envoy: several files may be for one domain")
       ->needs(envoy);
   app.footer(
@@ -147,17 +147,36 @@ std::function<int()> DeclareValidate(CLI::App& app) {
       "but probably a mistake. Needs no server.\n"
       "Exit status: 0 valid, even with warnings, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice validate config/rules");
-  return [options] {
-    const Findings findings = options->envoy ? ValidateEnvoy(options->path, options->merge_domains)
-                                             : Validate(options->path);
-    options->json ? PrintJson(findings) : PrintText(findings);
-    return findings.status;
-  };
+}
+
+int Convert(const std::string& directory) {
+  RuleTexts texts = envoy::ReadRuleFiles(directory);
+  const bool unreadable = !texts.errors.empty();
+  const envoy::LoadedTrees loaded = envoy::ParseRules(std::move(texts), true);
+  for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
+  if (!loaded.ok()) return unreadable ? kExitError : kExitMistakes;
+  bool first = true;
+  for (const envoy::RuleTree& tree : loaded.trees) {
+    if (!std::exchange(first, false)) fmt::print("---\n");
+    fmt::print("{}", envoy::ConvertToYaml(tree));
+  }
+  return kExitDone;
+}
+
+void DeclareConvert(CLI::App& app, std::string& directory) {
+  app.add_option("DIR", directory, "Directory of Envoy's rule files, as for sluiced --envoy-rules")
+      ->required();
+  app.footer(
+      "Prints a rule file for each domain, with --- between them. Needs no server.\n"
+      "Exit status: 0 done, 1 mistakes, 2 cannot be read.\n"
+      "Example: sluice convert config/envoy");
 }
 
 }  // namespace
 
 const Command kValidate = {"validate", "Find every mistake in a directory of rules, or in one file",
-                           DeclareValidate};
+                           Declare<ValidateOptions, DeclareValidate, Validate>};
+const Command kConvert = {"convert", "Turn Envoy's rules into Sluice's own",
+                          Declare<std::string, DeclareConvert, Convert>};
 
 }  // namespace sluice::tools

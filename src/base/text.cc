@@ -1,7 +1,9 @@
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <cstdint>
 #include <cstring>
+
+#include <nlohmann/json.hpp>
 
 namespace sluice {
 namespace {
@@ -41,6 +43,12 @@ Tail TailOf(Byte lead) {
 
 }  // namespace
 
+std::string Lowercase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
 bool IsValidUtf8(std::string_view bytes) {
   for (std::size_t at = SkipAscii(bytes, 0); at < bytes.size(); at = SkipAscii(bytes, at)) {
     const Tail tail = TailOf(static_cast<Byte>(bytes[at]));
@@ -53,6 +61,29 @@ bool IsValidUtf8(std::string_view bytes) {
     at += tail.length + 1;
   }
   return true;
+}
+
+std::optional<std::string> PercentDecode(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) {
+      return std::nullopt;
+    }
+    decoded += static_cast<char>(byte);
+    i += 2;
+  }
+  return decoded;
+}
+
+std::string JsonString(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace sluice

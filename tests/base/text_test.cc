@@ -1,4 +1,4 @@
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,17 @@ namespace sluice {
 namespace {
 
 using std::string_literals::operator""s;
+
+TEST(ParseNumber, TakesAllOfTheText) {
+  EXPECT_EQ(ParseNumber<int>("-12"), -12);
+  EXPECT_EQ(ParseNumber<unsigned>("777", 8), 0777U);
+  EXPECT_EQ(ParseNumber<double>("0.5"), 0.5);
+  for (const char* const text : {"", " 1", "1 ", "+1", "1x", "0x1", "2147483648"}) {
+    EXPECT_EQ(ParseNumber<int>(text), std::nullopt) << text;
+  }
+}
+
+TEST(Lowercase, ChangesAsciiOnly) { EXPECT_EQ(Lowercase("aBZ_1Ä"), "abz_1Ä"); }
 
 TEST(IsValidUtf8, WellFormed_Holds) {
   for (const std::string& text :
@@ -28,7 +39,7 @@ TEST(IsValidUtf8, IllFormed_DoesNotHold) {
   }
 }
 
-// A character that is cut anywhere is ill-formed, at any distance from the eight-byte steps.
+// A character that is cut anywhere is ill-formed, at any offset in the steps of eight bytes.
 TEST(IsValidUtf8, CutCharacter_DoesNotHold) {
   for (std::size_t before = 0; before < 20; ++before) {
     const std::string text = std::string(before, 'x') + "\xF0\x9F\x98\x80";
@@ -38,6 +49,23 @@ TEST(IsValidUtf8, CutCharacter_DoesNotHold) {
       EXPECT_FALSE(IsValidUtf8(text.substr(0, text.size() - cut) + std::string(20, 'x')));
     }
   }
+}
+
+TEST(JsonString, AnyBytes_BecomeOneJsonString) {
+  const struct {
+    std::string text;
+    std::string json;
+  } rows[] = {
+      {"", R"("")"},
+      {"a\"b\\c", R"("a\"b\\c")"},
+      {"a\n\r\t\0\x1f\x7f"s, "\"a\\n\\r\\t\\u0000\\u001f\x7f\""},
+      {"ä漢𝄞", "\"ä漢𝄞\""},
+      {"a\xff\xc3", "\"a\ufffd\ufffd\""},
+      {"\xe6\xbc", "\"\ufffd\""},
+      {"\xc3\"", "\"\ufffd\\\"\""},
+      {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
+  };
+  for (const auto& row : rows) EXPECT_EQ(JsonString(row.text), row.json);
 }
 
 }  // namespace

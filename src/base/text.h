@@ -1,0 +1,36 @@
+// Text: numbers, UTF-8, percent-encoding, JSON strings.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+// All of `text` as a number; nullopt if it is none, or too large. `base` is for integers.
+template <typename Number, typename... Base>
+std::optional<Number> ParseNumber(std::string_view text, Base... base) {
+  Number number{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The text with a to z instead of A to Z.
+std::string Lowercase(std::string_view text);
+
+// Whether `bytes` is well-formed UTF-8 (Unicode standard, table 3-7): no overlong forms, no
+// surrogates, nothing beyond U+10FFFF. NUL is allowed.
+bool IsValidUtf8(std::string_view bytes);
+
+// Decodes the percent-encoding of URLs (RFC 3986). Returns nullopt if a % is not followed by two
+// hexadecimal digits.
+std::optional<std::string> PercentDecode(std::string_view text);
+
+// Returns `text` as a JSON string with quotes and escapes, so without line breaks. Invalid UTF-8
+// becomes U+FFFD.
+std::string JsonString(std::string_view text);
+
+}  // namespace sluice
