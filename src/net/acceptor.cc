@@ -147,19 +147,15 @@ void Acceptor::RejectConnections(Listener& listener, int error) {
     SetWatching(false);
     pause_->Start(loop_->now() + kPause);
   }
-  LogRejected(error);
+  if (loop_->now() < next_log_) return;
+  next_log_ = loop_->now() + std::chrono::seconds(1);
+  spdlog::warn("{}: cannot accept connections: {}; {} refused (raise the limit of open files)",
+               address_.ToString(), ErrorText(error), std::exchange(turned_away_, 0));
 }
 
 void Acceptor::SetWatching(bool watching) {
   const std::uint32_t events = watching ? std::uint32_t{EPOLLIN} : 0;
   for (const auto& it : listeners_) loop_->ChangeEvents(it->socket.fd(), events, *it);
-}
-
-void Acceptor::LogRejected(int error) {
-  if (loop_->now() < next_log_) return;
-  next_log_ = loop_->now() + std::chrono::seconds(1);
-  spdlog::warn("{}: cannot accept connections: {}; {} refused (raise the limit of open files)",
-               address_.ToString(), ErrorText(error), std::exchange(turned_away_, 0));
 }
 
 }  // namespace sluice::net

@@ -6,14 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "metrics/histogram.h"
-
 namespace sluice::net {
-namespace {
-
-constexpr std::chrono::seconds kIdle(1);
-
-}  // namespace
 
 EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
     : Loop(index, std::random_device{}()),
@@ -92,6 +85,7 @@ int EpollLoop::WaitMilliseconds(SteadyTime wake) const {
 
 // An idle loop runs no iterations, so load_ is out of date.
 std::uint32_t EpollLoop::load() const {
+  constexpr std::chrono::seconds kIdle(1);
   const bool idle = SteadyNow() - last_end_.load(std::memory_order_relaxed) > kIdle;
   return idle ? 0 : load_.load(std::memory_order_relaxed);
 }

@@ -17,12 +17,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "metrics/histogram.h"
 #include "net/loop.h"
 #include "net/socket.h"
-
-namespace sluice {
-class Histogram;
-}
 
 namespace sluice::net {
 

@@ -76,7 +76,6 @@ class TlsTransport final : public Transport, private Protocol {
   void ReadAll(std::string_view& input);
   void WorkLater();
   void OnHandshakeDone();
-  void OnEndOfInput();
   void TakePlain(std::string& out);
   void OnTime();
   void Fail(std::string cause);
@@ -181,16 +180,12 @@ void TlsTransport::ReadAll(std::string_view& input) {
       case Progress::kNeedsInput:
         return;
       case Progress::kEnded:
-        return OnEndOfInput();
+        input_ended_ = true;
+        return protocol_->OnClosed(Closure::kEndOfInput, "closed by the peer");
       case Progress::kFailed:
         return Fail("TLS: " + session_.error());
     }
   }
-}
-
-void TlsTransport::OnEndOfInput() {
-  input_ended_ = true;
-  protocol_->OnClosed(Closure::kEndOfInput, "closed by the peer");
 }
 
 void TlsTransport::WorkLater() {

@@ -7,12 +7,6 @@
 #include "api/status.h"
 
 namespace sluice {
-namespace {
-
-// The memory of a larger response is freed after use.
-constexpr std::size_t kMaxKeptResponse = 256 * 1024;
-
-}  // namespace
 
 void BatchQueue::Add(CheckLimitsHandler& batch) {
   batches_.push_back(&batch);
@@ -80,6 +74,7 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 }
 
 void CheckLimitsHandler::FinishWithResults() {
+  constexpr std::size_t kMaxKeptResponse = 256 * 1024;  // of a larger one, the memory is freed
   response_.clear();
   std::vector<std::function<void()>> lease_returns;
   for (auto& item : items_) {
