@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "api/check_message.h"
-#include "api/status.h"
 
 namespace sluice {
 

@@ -7,7 +7,6 @@
 #include "api/answer_writer.h"
 #include "api/check_message.h"
 #include "api/malformed_message.h"
-#include "api/status.h"
 
 namespace sluice {
 
