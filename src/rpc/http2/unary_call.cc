@@ -14,7 +14,7 @@ void UnaryCall::OnData(std::string_view bytes) {
   bool too_many = state_ == State::kReceived && !bytes.empty();
   if (state_ == State::kReceiving) {
     reader_.Append(bytes);
-    if (TakeMessage(request_) != Taken::kMessage) return;
+    if (TakeMessage(request_) != Next::kMessage) return;
     state_ = State::kReceived;
     if (request_.size() > kLargeBytes) held_ = request_.size();
     too_many = reader_.pending() > 0;
