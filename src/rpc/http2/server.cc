@@ -31,8 +31,7 @@ Server::Server(net::IoThreads& threads, std::unique_ptr<net::ConnectionServer> c
   connections_->Start(
       {.make =
            [this](net::EpollLoop& loop, net::TransportPtr transport, bool has_place) {
-             return std::make_unique<Connection>(*shards_[loop.index()], std::move(transport),
-                                                 has_place);
+             return MakeConnection(*shards_[loop.index()], std::move(transport), has_place);
            },
        .on_refused = [this] { shared_->metrics.Count(Refusal::kConnections); },
        .on_replaced = [this] { shared_->metrics.Count(Refusal::kReplaced); }});
