@@ -46,7 +46,7 @@ HttpServer::~HttpServer() { Stop(Duration::zero()); }
 void HttpServer::FreeMemory(const net::Loop& loop) {
   const HttpLoopState& state = *by_loop_[loop.index()];
   net::LoopConnections& open = connections_->on(loop);
-  for (net::ServedConnection* const it : open.Victims(0, open.all().size())) {
+  for (net::ServedConnection* const it : open.Victims({}, open.all().size())) {
     if (state.buffered() <= state.max_buffered() - state.max_buffered() / 8) return;
     if (static_cast<HttpConnection*>(it)->holds_bytes()) open.CloseForRoom(*it);
   }
