@@ -5,11 +5,6 @@
 #include "http/http_connection.h"
 
 namespace sluice {
-namespace {
-
-constexpr net::Alpn kAlpn{.protocol = "\x08http/1.1"};
-
-}  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                                       const Address& address,
@@ -19,7 +14,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
       net::ConnectionServer::Listen(threads, {.address = address,
                                               .max_connections = options.max_connections,
                                               .tls = options.tls,
-                                              .alpn = kAlpn});
+                                              .alpn = {.protocol = "\x08http/1.1"}});
   if (!connections) return connections.error();
   return std::unique_ptr<HttpServer>(
       new HttpServer(threads, std::move(routes), options, std::move(*connections)));
