@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "store/redis/connection.h"
@@ -13,10 +12,10 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: the needed commands. Returns the eviction policy, the greatest lag of a replica (in
-// seconds, and in bytes), and the commands that the user may not call. Values that the user may not
-// read are empty. Before version 7, Redis cannot tell which commands are refused, so all count as
-// allowed.
+// ARGV: the needed commands, in one text. Returns the eviction policy, the greatest lag of a
+// replica (in seconds, and in bytes), and the commands that the user may not call. Values that the
+// user may not read are empty. Before version 7, Redis cannot tell which commands are refused, so
+// all count as allowed.
 constexpr std::string_view kAsk = R"lua(
 local function info(section)
   local found = redis.pcall('INFO', section)
@@ -31,22 +30,11 @@ for offset, lag in string.gmatch(replication, 'slave%d+:[^\r\n]*,offset=(%d+),la
   bytes = math.max(bytes, written - tonumber(offset))
 end
 local reply = {policy, string.format('%.0f', seconds), string.format('%.0f', bytes)}
-for _, command in ipairs(redis.acl_check_cmd and ARGV or {}) do
+for command in string.gmatch(redis.acl_check_cmd and ARGV[1] or '', '%a+') do
   if not redis.acl_check_cmd(command, 'sluice:{probe}') then reply[#reply + 1] = command end
 end
 return reply
 )lua";
-
-// The commands called by the check script, by the reports of a fleet's members, and by kAsk.
-constexpr std::string_view kNeeded[] = {"time",    "mget",
-                                        "set",     "setrange",
-                                        "exists",  "unlink",
-                                        "pexpire", "zadd",
-                                        "zcard",   "zcount",
-                                        "zrange",  "zrangebyscore",
-                                        "zrem",    "zremrangebyrank",
-                                        "zscore",  "zremrangebyscore",
-                                        "info"};
 
 }  // namespace
 
@@ -65,13 +53,16 @@ Inspection::~Inspection() {
   for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
 }
 
-std::string Inspection::Command(bool clustered) {
-  std::vector<std::string_view> command{"EVAL", kAsk, "0"};
-  command.insert(command.end(), std::begin(kNeeded), std::end(kNeeded));
-  if (clustered) command.emplace_back("get");
-  std::string out;
-  AppendCommand(command, out);
-  return out;
+std::string Inspection::NeededCommands(bool clustered) {
+  std::string commands =
+      "time mget set setrange exists unlink pexpire zadd zcard zcount zrange zrangebyscore zrem "
+      "zremrangebyrank zscore zremrangebyscore info";
+  if (clustered) commands += " get";
+  return commands;
+}
+
+void Inspection::Ask(Connection& connection, bool clustered) {
+  connection.Send({"EVAL", kAsk, "0", NeededCommands(clustered)});
 }
 
 void Inspection::OnReply(const redisReply& reply) {
