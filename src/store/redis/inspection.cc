@@ -2,7 +2,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <charconv>
 #include <utility>
 
 #include "base/log.h"
@@ -29,7 +28,7 @@ for offset, lag in string.gmatch(replication, 'slave%d+:[^\r\n]*,offset=(%d+),la
   seconds = math.max(seconds, tonumber(lag))
   bytes = math.max(bytes, written - tonumber(offset))
 end
-local reply = {policy, string.format('%.0f', seconds), string.format('%.0f', bytes)}
+local reply = {policy, seconds, bytes}
 for command in string.gmatch(redis.acl_check_cmd and ARGV[1] or '', '%a+') do
   if not redis.acl_check_cmd(command, 'sluice:{probe}') then reply[#reply + 1] = command end
 end
@@ -71,10 +70,7 @@ void Inspection::OnReply(const redisReply& reply) {
   }
   if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 3) return;
   SeePolicy(TextOf(*reply.element[0]));
-  std::int64_t seconds = 0;
-  const std::string_view lag = TextOf(*reply.element[1]);
-  std::from_chars(lag.data(), lag.data() + lag.size(), seconds);
-  RecordLag(seconds, TextOf(*reply.element[2]));
+  RecordLag(reply.element[1]->integer, reply.element[2]->integer);
   std::string refused;
   for (std::size_t i = 3; i < reply.elements; ++i) {
     refused.append(refused.empty() ? "" : ", ").append(TextOf(*reply.element[i]));
@@ -99,7 +95,7 @@ void Inspection::SeePolicy(std::string_view policy) {
   }
 }
 
-void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
+void Inspection::RecordLag(std::int64_t seconds, std::int64_t bytes) {
   lag_.Set(static_cast<double>(seconds));
   const bool lags = seconds >= kLagging;
   if (std::exchange(told_lag_, lags) == lags) return;
@@ -107,7 +103,7 @@ void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
     spdlog::warn(
         "redis {}: a replica is {} s and {} bytes behind: counts that it lacks are lost if it "
         "takes over",
-        name_, seconds, LogText(bytes));
+        name_, seconds, bytes);
   } else {
     spdlog::info("redis {}: its replicas follow again", name_);
   }

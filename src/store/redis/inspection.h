@@ -46,7 +46,7 @@ class Inspection {
   static constexpr std::int64_t kLagging = 3;  // seconds
 
   void SeePolicy(std::string_view policy);
-  void RecordLag(std::int64_t seconds, std::string_view bytes);
+  void RecordLag(std::int64_t seconds, std::int64_t bytes);
   void SeeRefused(const std::string& commands, int count);
 
   const std::string name_;
