@@ -42,7 +42,7 @@ class Fallback::Settlement final : public StoreCheck {
   Settlement(Fallback& owner, PendingCharges::Charge charge)
       : owner_(owner), pending_(std::move(charge)) {
     const auto& owed = std::get<PendingCharges::Charge>(pending_);
-    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units, .verdict = {}});
+    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units});
     demand.mode = Mode::kCharge;
   }
   Settlement(Fallback& owner, PendingLeases::Change its_change, SteadyTime now)
@@ -52,8 +52,7 @@ class Fallback::Settlement final : public StoreCheck {
       counters.push_back({.key = held.key,
                           .limit = held.limit ? &*held.limit : &AnySlots(),
                           .group = held.group,
-                          .units = change.released && change.units ? held.used : held.count,
-                          .verdict = {}});
+                          .units = change.released && change.units ? held.used : held.count});
     }
     leases_units = change.units;
     demand.mode = change.released ? Mode::kSettle : change.renewed ? Mode::kRenew : Mode::kCharge;
