@@ -11,10 +11,6 @@ namespace sluice {
 
 class Gauge {
  public:
-  Gauge() = default;
-  Gauge(const Gauge&) = delete;
-  Gauge& operator=(const Gauge&) = delete;
-
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
   void Add(double by) { value_.fetch_add(by, std::memory_order_relaxed); }
   double Value() const { return value_.load(std::memory_order_relaxed); }
