@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "metrics/thread_slot.h"
+#include "metrics/counter.h"
 
 namespace sluice {
 
