@@ -64,7 +64,6 @@ class CheckCall {
   void FindUncountedAmounts();
   void DecideByRule(const RuleMatch& match);
   void AskStore();
-  bool FollowsInOrder() const;
   void OnDecided();
   void DecideByStore(Source source);
   void OnFailure();
