@@ -429,14 +429,12 @@ void Server::Stop(Duration drain) {
   metrics_http_.reset();
   // Settlements that are left then are lost, and logged.
   if (redis_) redis_->WaitUntilSettled(deadline);
-  if (charge_timer_) {
-    io_->RunOn(0, [this](net::Loop&) {
-      limiter_.grants().ReturnDue();
-      charge_timer_.reset();
-      grant_timer_.reset();
-    });
-  }
-  io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
+  io_->RunOn(0, [this](net::Loop&) {
+    if (grant_timer_) limiter_.grants().ReturnDue();
+    charge_timer_.reset();
+    grant_timer_.reset();
+    credentials_timer_.reset();
+  });
   worker_.Stop();
   if (redis_) redis_->Stop();
 }
