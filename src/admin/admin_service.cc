@@ -112,7 +112,9 @@ void FillXds(const RuleSource* rules, Response& response) {
   v1::RulesByXds& to = *response.mutable_xds();
   to.set_connected(xds->connected);
   to.set_version(xds->version);
-  if (xds->age) FillTime(*xds->age, *to.mutable_age());
+  if (xds->accepted_at) {
+    FillTime(std::chrono::floor<Duration>(SteadyNow() - *xds->accepted_at), *to.mutable_age());
+  }
   to.set_resources(xds->resources);
   to.set_refused(xds->refused);
   to.set_last_refusal(xds->last_refusal);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "envoy/xds/xds_client.h"
 
 namespace sluice {
 
@@ -22,16 +23,6 @@ struct ReloadResult {
   Time loaded_at;         // when they were loaded
 };
 
-// The state of rules from a control plane.
-struct XdsRules {
-  bool connected = false;       // the control plane has answered on the current connection
-  std::string version;          // of the set in force, as the control plane names it
-  std::optional<Duration> age;  // since it was accepted; absent: no set has been accepted yet
-  std::size_t resources = 0;    // in it
-  std::size_t refused = 0;      // sets, since the start
-  std::string last_refusal;     // its version and first mistake; empty since a set was accepted
-};
-
 class RuleSource {
  public:
   virtual ~RuleSource() = default;
@@ -41,7 +32,7 @@ class RuleSource {
   virtual ReloadResult Reload() = 0;
 
   // Absent: no rules come from a control plane. Does not block.
-  virtual std::optional<XdsRules> xds() const { return std::nullopt; }
+  virtual std::optional<envoy::XdsStatus> xds() const { return std::nullopt; }
 };
 
 }  // namespace sluice

@@ -33,9 +33,12 @@ void Credentials::SecretFile::Reload() {
 Result<std::unique_ptr<Credentials>> Credentials::Load(const Settings& settings,
                                                        MetricsRegistry& metrics) {
   std::unique_ptr<Credentials> made(new Credentials);
-  for (const auto load :
-       {&Credentials::LoadServerTls, &Credentials::LoadRedisTls, &Credentials::LoadSecrets}) {
-    if (auto loaded = ((*made).*load)(settings); !loaded) return loaded.error();
+  if (auto loaded = made->LoadTls(settings); !loaded) return loaded.error();
+  made->admin_token_.secret.Set(settings.admin_token);
+  made->admin_token_.path = settings.admin_token_file;
+  made->redis_password_.path = settings.redis_password_file;
+  for (SecretFile* const file : {&made->admin_token_, &made->redis_password_}) {
+    if (auto loaded = file->Load(); !loaded) return loaded.error();
   }
   if (!settings.callers.empty()) {
     auto callers = CallerAccess::Load(settings.callers, metrics);
@@ -48,32 +51,22 @@ Result<std::unique_ptr<Credentials>> Credentials::Load(const Settings& settings,
   return made;
 }
 
-Result<void> Credentials::LoadServerTls(const Settings& settings) {
-  if (settings.tls_certificate.empty()) return {};
-  auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
-                                                    .private_key = settings.tls_key,
-                                                    .ca = settings.tls_client_ca}});
-  if (!tls) return InvalidArgument("tls: " + tls.error().message);
-  server_tls_ = std::move(*tls);
+Result<void> Credentials::LoadTls(const Settings& settings) {
+  if (!settings.tls_certificate.empty()) {
+    auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
+                                                      .private_key = settings.tls_key,
+                                                      .ca = settings.tls_client_ca}});
+    if (!tls) return InvalidArgument("tls: " + tls.error().message);
+    server_tls_ = std::move(*tls);
+  }
+  if (settings.uses_redis_tls()) {
+    auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
+                                            .private_key = settings.redis_tls_key,
+                                            .ca = settings.redis_tls_ca});
+    if (!tls) return InvalidArgument("redis.tls: " + tls.error().message);
+    redis_tls_ = std::move(*tls);
+  }
   return {};
-}
-
-Result<void> Credentials::LoadRedisTls(const Settings& settings) {
-  if (!settings.uses_redis_tls()) return {};
-  auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
-                                          .private_key = settings.redis_tls_key,
-                                          .ca = settings.redis_tls_ca});
-  if (!tls) return InvalidArgument("redis.tls: " + tls.error().message);
-  redis_tls_ = std::move(*tls);
-  return {};
-}
-
-Result<void> Credentials::LoadSecrets(const Settings& settings) {
-  admin_token_.secret.Set(settings.admin_token);
-  admin_token_.path = settings.admin_token_file;
-  redis_password_.path = settings.redis_password_file;
-  if (auto loaded = admin_token_.Load(); !loaded) return loaded;
-  return redis_password_.Load();
 }
 
 double Credentials::Expiry() const {

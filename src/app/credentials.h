@@ -53,9 +53,7 @@ class Credentials {
   };
 
   Credentials() = default;
-  Result<void> LoadServerTls(const Settings& settings);
-  Result<void> LoadRedisTls(const Settings& settings);
-  Result<void> LoadSecrets(const Settings& settings);
+  Result<void> LoadTls(const Settings& settings);
   // The expiry of the first certificate, as in TlsContext.
   double Expiry() const;
 

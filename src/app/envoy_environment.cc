@@ -114,7 +114,6 @@ class Reader {
     ReadText("--envoy-near-limit-ratio", "NEAR_LIMIT_RATIO");
     ReadMetrics();
     ReadLog();
-    Take("LOCAL_CACHE_SIZE_IN_BYTES");  // the deny cache is always on
     WarnOfTheRest();
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return std::move(read_);
@@ -172,7 +171,6 @@ class Reader {
   void ReadGrpcAddress() {
     const std::string socket = Take("GRPC_UDS");
     if (socket.empty()) return ReadAddress("--grpc", "GRPC_HOST", "GRPC_PORT", "8081");
-    for (const char* const name : {"GRPC_HOST", "GRPC_PORT"}) Take(name);
     Add("--grpc", "unix:" + socket);
   }
 
@@ -204,15 +202,11 @@ class Reader {
     ReadText("--envoy-xds-node-id", "CONFIG_GRPC_XDS_NODE_ID");
     ReadText("--envoy-xds-node-metadata", "CONFIG_GRPC_XDS_NODE_METADATA");
     ReadText("--envoy-xds-headers", "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS");
-    const std::string ca = Take("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "system");
-    const std::string certificate = Take("CONFIG_GRPC_XDS_CLIENT_TLS_CERT");
-    const std::string key = Take("CONFIG_GRPC_XDS_CLIENT_TLS_KEY");
-    const std::string name = Take("CONFIG_GRPC_XDS_SERVER_TLS_SAN");
     if (TakeBool("CONFIG_GRPC_XDS_SERVER_USE_TLS") == true) {
-      Add("--envoy-xds-tls-ca", ca);
-      if (!certificate.empty()) Add("--envoy-xds-tls-certificate", certificate);
-      if (!key.empty()) Add("--envoy-xds-tls-key", key);
-      if (!name.empty()) Add("--envoy-xds-tls-server-name", name);
+      Add("--envoy-xds-tls-ca", Take("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "system"));
+      ReadText("--envoy-xds-tls-certificate", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT");
+      ReadText("--envoy-xds-tls-key", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY");
+      ReadText("--envoy-xds-tls-server-name", "CONFIG_GRPC_XDS_SERVER_TLS_SAN");
     }
     ReadLength("--envoy-xds-first-pause", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL");
     ReadLength("--envoy-xds-longest-pause", "XDS_CLIENT_BACKOFF_MAX_INTERVAL");
@@ -319,11 +313,11 @@ class Reader {
   }
 
   void ReadHeaders() {
-    const bool enabled = TakeBool("LIMIT_RESPONSE_HEADERS_ENABLED") == true;
-    const std::string names = fmt::format("{},{},{}", Take("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
-                                          Take("LIMIT_REMAINING_HEADER", "RateLimit-Remaining"),
-                                          Take("LIMIT_RESET_HEADER", "RateLimit-Reset"));
-    if (enabled) Add("--envoy-response-headers", names);
+    if (TakeBool("LIMIT_RESPONSE_HEADERS_ENABLED") != true) return;
+    Add("--envoy-response-headers",
+        fmt::format("{},{},{}", Take("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
+                    Take("LIMIT_REMAINING_HEADER", "RateLimit-Remaining"),
+                    Take("LIMIT_RESET_HEADER", "RateLimit-Reset")));
   }
 
   void ReadLog() {

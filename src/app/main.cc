@@ -175,16 +175,14 @@ ExitStatus Main(std::vector<std::string> arguments) {
 
 constexpr std::string_view kRedis = "--redis";
 
-// The sentinels' login, which is an option.
-void HideSentinelLogin(char* url) {
-  char* const options = std::strchr(url, '?');
-  if (options == nullptr || std::strstr(options, "sentinel_") == nullptr) return;
-  options[1] = '*';
-  std::memset(options + 2, 0, std::strlen(options + 2));
-}
-
-// Up to the last @, so that a password with unescaped characters is hidden, too.
+// The login ends at the last @, so that a password with unescaped characters is hidden, too. The
+// sentinels' login is an option.
 void HideLogin(char* url) {
+  char* const options = std::strchr(url, '?');
+  if (options != nullptr && std::strstr(options, "sentinel_") != nullptr) {
+    options[1] = '*';
+    std::memset(options + 2, 0, std::strlen(options + 2));
+  }
   char* const at = std::strrchr(url, '@');
   if (at == nullptr) return;
   char* const scheme_end = std::strstr(url, "://");
@@ -197,20 +195,15 @@ void HideLogin(char* url) {
   std::memset(login + 1 + kept, 0, length - 1 - kept);
 }
 
-void HideLogins(char* url) {
-  HideSentinelLogin(url);
-  HideLogin(url);
-}
-
 // Every user on the machine can read the arguments of this process. Replaces user and password in
 // the URL after --redis by one `*`, in place, and its options if they contain a sentinel's login.
 void HideLogins(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
     if (argument == kRedis && i + 1 < count) {
-      HideLogins(arguments[++i]);
+      HideLogin(arguments[++i]);
     } else if (argument.starts_with("--redis=")) {
-      HideLogins(arguments[i] + kRedis.size() + 1);
+      HideLogin(arguments[i] + kRedis.size() + 1);
     }
   }
 }

@@ -204,7 +204,7 @@ ReloadResult RuleReloader::Load(Reason reason,
   files.resources = resources;
   const bool unreadable = !files.own.errors.empty() || !files.envoy.errors.empty();
   RuleReading reading;
-  const bool unchanged = !unreadable && files.fingerprint() == fingerprint_;
+  const bool unchanged = !unreadable && files.fingerprint() == active_.fingerprint;
   if (unchanged) {
     spdlog::log(reason >= Reason::kAsked ? spdlog::level::info : spdlog::level::debug,
                 "rules: {} in force, unchanged", active_rules());
@@ -217,8 +217,8 @@ ReloadResult RuleReloader::Load(Reason reason,
       if (directory.empty() || !read || now > 0 || before == 0) return;
       reading.mistakes.push_back(directory + ": found no rules; to remove all rules, restart");
     };
-    refuse_empty(options_.sources.directory, reading.own_rules, own_rules_);
-    refuse_empty(options_.sources.envoy_directory, reading.envoy_rules, envoy_rules_);
+    refuse_empty(options_.sources.directory, reading.own_rules, active_.own_rules);
+    refuse_empty(options_.sources.envoy_directory, reading.envoy_rules, active_.envoy_rules);
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
   if (unchanged || reading.ok()) resources_ = std::move(resources);
@@ -257,10 +257,8 @@ void RuleReloader::Replace(RuleReading reading) {
 
 void RuleReloader::Activate(RuleReading reading) {
   dependencies_.limiter.SetRules(std::move(reading.index));
-  fingerprint_ = std::move(reading.fingerprint);
-  shown_fingerprint_.Set(ToNumber(fingerprint_));
-  own_rules_ = reading.own_rules;
-  envoy_rules_ = reading.envoy_rules;
+  active_ = std::move(reading);
+  shown_fingerprint_.Set(ToNumber(active_.fingerprint));
   loaded_at_ = dependencies_.clock.Now();
   loaded_.Set(static_cast<double>(active_rules()));
   NoteSuccess();

@@ -114,9 +114,7 @@ class RuleReloader {
   std::optional<SteadyTime> first_change_;                 // since the last look
   std::optional<SteadyTime> due_;                          // the next look
   bool second_look_ = false;                               // whether `due_` is a second look
-  std::string fingerprint_;                                // of the active texts
-  std::size_t own_rules_ = 0;                              // active, of sources.directory
-  std::size_t envoy_rules_ = 0;                            // active, of sources.envoy_directory
+  RuleReading active_;                                     // without its index, which is in use
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
   std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // not free yet

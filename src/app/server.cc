@@ -290,25 +290,21 @@ void Server::ShowMetrics(const HttpRequest& request, const HttpResponder& respon
 
 // The page shows the names of domains and rules, so callers need the right to read it.
 Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
-  const CallerAccess* const callers = credentials_->callers();
-  if (callers == nullptr) return {};
-  const auto authorization = OnlyHeader(request.headers, "authorization");
-  const AdminAccess::Caller as_operator{.authorization = authorization, .peer = request.peer};
-  if (public_access_.Admit(as_operator)) return {};
-  const auto caller = callers->Identify(authorization, request.peer.identities);
-  if (caller) return callers->MayReadMetrics(**caller);
-  public_access_.NoteRefused(as_operator);
-  return caller.error();
+  const auto caller = AdmitKnown(
+      {.authorization = OnlyHeader(request.headers, "authorization"), .peer = request.peer});
+  if (!caller) return caller.error();
+  if (*caller == nullptr) return {};
+  return credentials_->callers()->MayReadMetrics(**caller);
 }
 
-// Admits callers and operators, or everybody without the setting `callers`.
-Result<void> Server::AdmitKnown(const rpc::Call& call) const {
+// Admits callers and operators, or everybody without the setting `callers`. Null if it is not one
+// of these callers.
+Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   const CallerAccess* const callers = credentials_->callers();
-  if (callers == nullptr || public_access_.Admit(OperatorOf(call))) return {};
-  const auto caller = callers->Identify(call);
-  if (caller) return {};
-  public_access_.NoteRefused(OperatorOf(call));
-  return caller.error();
+  if (callers == nullptr || public_access_.Admit(it)) return nullptr;
+  auto caller = callers->Identify(it.authorization, it.peer.identities);
+  if (!caller) public_access_.NoteRefused(it);
+  return caller;
 }
 
 // gRPC methods, for HTTP callers.
@@ -356,7 +352,10 @@ Result<void> Server::StartGrpc(const Settings& settings) {
     other_names = {"ratelimit"};
   }
   health_.AddTo(methods, other_names);
-  AddReflection(methods, [this](const rpc::Call& call) { return AdmitKnown(call); });
+  AddReflection(methods, [this](const rpc::Call& call) -> Result<void> {
+    if (const auto known = AdmitKnown(OperatorOf(call)); !known) return known.error();
+    return {};
+  });
   rpc::http2::ServerOptions options{.address = settings.grpc,
                                     .socket_mode = settings.grpc_socket_mode,
                                     .tls = credentials_->server_tls(),
@@ -364,7 +363,9 @@ Result<void> Server::StartGrpc(const Settings& settings) {
                                     .max_connection_age = settings.max_connection_age,
                                     .metrics = metrics_.get()};
   if (credentials_->callers() != nullptr) {
-    options.knows_caller = [this](const rpc::Call& call) { return AdmitKnown(call).has_value(); };
+    options.knows_caller = [this](const rpc::Call& call) {
+      return AdmitKnown(OperatorOf(call)).has_value();
+    };
   }
   auto grpc = rpc::http2::Server::Start(*io_, std::move(methods), options);
   if (!grpc) return Error{grpc.error().code, "grpc.listen: " + grpc.error().message};
@@ -428,14 +429,12 @@ void Server::Stop(Duration drain) {
   metrics_http_.reset();
   // Settlements that are left then are lost, and logged.
   if (redis_) redis_->WaitUntilSettled(deadline);
-  if (charge_timer_) {
-    io_->RunOn(0, [this](net::Loop&) {
-      limiter_.grants().ReturnDue();
-      charge_timer_.reset();
-      grant_timer_.reset();
-    });
-  }
-  io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
+  io_->RunOn(0, [this](net::Loop&) {
+    if (grant_timer_) limiter_.grants().ReturnDue();
+    charge_timer_.reset();
+    grant_timer_.reset();
+    credentials_timer_.reset();
+  });
   worker_.Stop();
   if (redis_) redis_->Stop();
 }

@@ -81,7 +81,7 @@ class Server {
   HttpRoute MetricsRoute(const std::string& path);
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
-  Result<void> AdmitKnown(const rpc::Call& call) const;
+  Result<const Caller*> AdmitKnown(const AdminAccess::Caller& it) const;
   void AddAdminTo(rpc::Methods& methods, const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 

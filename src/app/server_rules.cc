@@ -51,39 +51,25 @@ void ServerRules::Subscribe(const XdsSettings& settings, HealthService& health) 
       });
 }
 
-std::optional<XdsRules> ServerRules::xds() const {
-  if (!xds_) return std::nullopt;
-  const envoy::XdsStatus status = xds_->status();
-  XdsRules rules{.connected = status.connected,
-                 .version = status.version,
-                 .age = {},
-                 .resources = status.resources,
-                 .refused = status.refused,
-                 .last_refusal = status.last_refusal};
-  if (status.accepted_at) {
-    rules.age = std::chrono::duration_cast<Duration>(SteadyNow() - *status.accepted_at);
-  }
-  return rules;
-}
-
 void ServerRules::Show(MetricsRegistry& metrics) const {
   metrics.ReadFrom("sluice_xds_connected",
                    "1 while the control plane of Envoy's rules is connected and has answered.",
-                   [this] { return xds()->connected ? 1.0 : 0.0; });
+                   [this] { return xds_->status().connected ? 1.0 : 0.0; });
   metrics.ReadFrom("sluice_xds_resources", "Resources in the last accepted set of rules from xDS.",
-                   [this] { return static_cast<double>(xds()->resources); });
+                   [this] { return static_cast<double>(xds_->status().resources); });
   metrics.ReadFrom("sluice_xds_set_age_seconds",
                    "Time since a set of rules from xDS was last accepted; -1: none yet.", [this] {
-                     const auto age = xds()->age;
-                     return age ? std::chrono::duration<double>(*age).count() : -1.0;
+                     const auto since = xds_->status().accepted_at;
+                     if (!since) return -1.0;
+                     return std::chrono::duration<double>(SteadyNow() - *since).count();
                    });
   metrics.ReadFrom("sluice_xds_accepted_total", "Sets of rules from xDS that were accepted.",
                    [this] { return static_cast<double>(xds_->status().accepted); });
   metrics.ReadFrom("sluice_xds_refused_total", "Sets of rules refused for mistakes.",
-                   [this] { return static_cast<double>(xds()->refused); });
+                   [this] { return static_cast<double>(xds_->status().refused); });
   metrics.ReadFrom("sluice_xds_last_set_refused",
                    "1 if the last set of rules was refused for mistakes and older ones stay.",
-                   [this] { return xds()->last_refusal.empty() ? 0.0 : 1.0; });
+                   [this] { return xds_->status().last_refusal.empty() ? 0.0 : 1.0; });
 }
 
 }  // namespace sluice

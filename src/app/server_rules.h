@@ -31,7 +31,9 @@ class ServerRules final : public RuleSource {
   ServerRules(const Dependencies& dependencies, const Settings& settings, RuleReading first);
 
   ReloadResult Reload() override { return reloader_.Reload(); }
-  std::optional<XdsRules> xds() const override;
+  std::optional<envoy::XdsStatus> xds() const override {
+    return xds_ ? std::make_optional(xds_->status()) : std::nullopt;
+  }
 
   // Like Reload, but does not wait.
   void RequestReload() { reloader_.RequestReload(); }

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace sluice {
 
 static_assert(sizeof(SecretDigest) == SHA256_DIGEST_LENGTH);
@@ -29,11 +31,7 @@ bool IsSecret(std::string_view given, std::string_view secret) {
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (!authorization || authorization->size() <= kScheme.size()) return std::nullopt;
-  const bool is_bearer =
-      std::equal(kScheme.begin(), kScheme.end(), authorization->begin(), [](char a, char b) {
-        return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
-      });
-  if (!is_bearer) return std::nullopt;
+  if (Lowercase(authorization->substr(0, kScheme.size())) != kScheme) return std::nullopt;
   return authorization->substr(kScheme.size());
 }
 

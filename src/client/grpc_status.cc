@@ -1,14 +1,14 @@
 #include "client/grpc_status.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
+
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -80,10 +80,7 @@ GrpcStatus StatusOfReset(std::uint32_t http2_error) {
 }
 
 int ParseCode(std::string_view header) {
-  int code = GrpcStatus::kUnknown;
-  const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), code);
-  return error == std::errc() && end == header.data() + header.size() ? code
-                                                                      : int{GrpcStatus::kUnknown};
+  return ParseNumber<int>(header).value_or(GrpcStatus::kUnknown);
 }
 
 }  // namespace sluice

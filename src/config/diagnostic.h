@@ -23,8 +23,6 @@ struct Diagnostic {
 
   // "shop.yaml:12:9: rules[3].name: found nothing; …", without what is empty
   std::string ToString() const;
-
-  bool operator==(const Diagnostic&) const = default;
 };
 
 using Diagnostics = std::vector<Diagnostic>;

@@ -14,8 +14,6 @@ namespace sluice {
 struct Rate {
   std::int64_t count = 1;
   Duration period{};
-
-  bool operator==(const Rate&) const = default;
 };
 
 // "250ms", "10s", "1m", "1h", "1d": an integer and a unit. From 1 ms to 3,650 days.

@@ -115,7 +115,7 @@ class Reader {
       CheckTls();
       CheckRedisTls();
       CheckXds(settings_.envoy.xds);
-      CheckMetrics();
+      Require(settings_.metrics_path.starts_with('/'), "metrics.path", "must begin with /");
       CheckEffect();
       CheckAdmin();
       CheckIdentities();
@@ -174,76 +174,63 @@ class Reader {
 
   void CheckTls() {
     const bool has_certificate = !settings_.tls_certificate.empty();
-    if (has_certificate && settings_.tls_key.empty()) {
-      Report("tls.certificate", "needs its private key as tls.key");
-    }
-    if (!has_certificate && !(settings_.tls_key + settings_.tls_client_ca).empty()) {
-      Report(settings_.tls_key.empty() ? "tls.client_ca" : "tls.key",
-             "has no effect without tls.certificate");
-    }
+    const bool has_key = !settings_.tls_key.empty();
+    Require(!has_certificate || has_key, "tls.certificate", "needs its private key as tls.key");
+    Require(has_certificate || (!has_key && settings_.tls_client_ca.empty()),
+            has_key ? "tls.key" : "tls.client_ca", "has no effect without tls.certificate");
   }
 
   void CheckRedisTls() {
     const std::string& certificate = settings_.redis_tls_certificate;
     const std::string& key = settings_.redis_tls_key;
-    if (certificate.empty() != key.empty()) {
-      Report(key.empty() ? "redis.tls.certificate" : "redis.tls.key",
-             "a certificate needs its private key, as redis.tls.key, and a key its certificate");
-    }
+    Require(certificate.empty() == key.empty(),
+            key.empty() ? "redis.tls.certificate" : "redis.tls.key",
+            "a certificate needs its private key, as redis.tls.key, and a key its certificate");
     const auto given = settings_.redis_tls_ca + certificate + key + settings_.redis_tls_server_name;
-    if (!given.empty() && !settings_.uses_redis_tls()) {
-      Report("redis.tls", "has no effect unless redis.url begins with rediss");
-    }
+    Require(given.empty() || settings_.uses_redis_tls(), "redis.tls",
+            "has no effect unless redis.url begins with rediss");
   }
 
   void CheckXds(const XdsSettings& xds) {
-    if (xds.certificate.empty() != xds.key.empty()) {
-      Report("envoy.xds.tls", "a certificate needs its private key, and a key its certificate");
-    }
-    if (xds.ca.empty() && !(xds.certificate + xds.server_name).empty()) {
-      Report("envoy.xds.tls", "has no effect without envoy.xds.tls.ca");
-    }
-    if (xds.longest_pause < xds.first_pause) {
-      Report("envoy.xds.longest_pause", "is shorter than envoy.xds.first_pause");
-    }
-  }
-
-  void CheckMetrics() {
-    if (!settings_.metrics_path.starts_with('/')) Report("metrics.path", "must begin with /");
+    Require(xds.certificate.empty() == xds.key.empty(), "envoy.xds.tls",
+            "a certificate needs its private key, and a key its certificate");
+    Require(!xds.ca.empty() || (xds.certificate + xds.server_name).empty(), "envoy.xds.tls",
+            "has no effect without envoy.xds.tls.ca");
+    Require(xds.longest_pause >= xds.first_pause, "envoy.xds.longest_pause",
+            "is shorter than envoy.xds.first_pause");
   }
 
   // A setting without effect usually means that another one is missing.
   void CheckEffect() {
-    if (!settings_.redis_password_file.empty() && !settings_.uses_redis()) {
-      Report("redis.password_file", "has no effect without redis.url");
-    }
-    if (settings_.grpc_socket_mode && !settings_.grpc.is_unix()) {
-      Report("grpc.socket_mode", "has no effect unless grpc.listen is a unix socket");
-    }
+    Require(settings_.redis_password_file.empty() || settings_.uses_redis(), "redis.password_file",
+            "has no effect without redis.url");
+    Require(!settings_.grpc_socket_mode || settings_.grpc.is_unix(), "grpc.socket_mode",
+            "has no effect unless grpc.listen is a unix socket");
   }
 
   void CheckAdmin() {
     const auto address = Address::Parse(settings_.admin);
     const bool opens = !(settings_.admin_token + settings_.admin_token_file).empty() ||
                        !settings_.admin_identities.empty();
-    if (address && !address->is_unix() && !opens) {
-      Report("admin.listen",
-             fmt::format(
-                 "found \"{}\", a TCP address to which no caller has access; set admin.token_file, "
-                 "SLUICE_ADMIN_TOKEN or admin.identities",
-                 settings_.admin));
-    }
+    Require(!address || address->is_unix() || opens, "admin.listen",
+            fmt::format(
+                "found \"{}\", a TCP address to which no caller has access; set admin.token_file, "
+                "SLUICE_ADMIN_TOKEN or admin.identities",
+                settings_.admin));
   }
 
   void CheckIdentities() {
     if (!settings_.tls_client_ca.empty()) return;
-    if (!settings_.admin_identities.empty()) {
-      Report("admin.identities", "has no effect without tls.client_ca");
-    }
+    Require(settings_.admin_identities.empty(), "admin.identities",
+            "has no effect without tls.client_ca");
     for (const Caller& caller : settings_.callers) {
-      if (caller.identities.empty()) continue;
-      Report("callers." + caller.name, "identities have no effect without tls.client_ca");
+      Require(caller.identities.empty(), "callers." + caller.name,
+              "identities have no effect without tls.client_ca");
     }
+  }
+
+  void Require(bool holds, std::string_view place, std::string_view otherwise) {
+    if (!holds) Report(place, otherwise);
   }
 
   void Report(std::string_view place, std::string_view what) {

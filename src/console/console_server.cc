@@ -1,6 +1,5 @@
 #include "console/console_server.h"
 
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -152,13 +151,10 @@ HttpHandler ConsoleServer::WithToken(HttpHandler handler) const {
 
 Result<NamedTarget> ConsoleServer::ServerOf(const HttpRequest& request) const {
   constexpr std::string_view kName = "server=";
-  std::size_t index = 0;
   const std::string_view query = request.query;
   if (query.starts_with(kName)) {
-    const auto [end, error] =
-        std::from_chars(query.data() + kName.size(), query.data() + query.size(), index);
-    const bool valid = error == std::errc() && end == query.data() + query.size();
-    if (valid && index < servers_.size()) return servers_[index];
+    const auto index = ParseNumber<std::size_t>(query.substr(kName.size()));
+    if (index && *index < servers_.size()) return servers_[*index];
   }
   return InvalidArgument(fmt::format("server: must be a number below {}", servers_.size()));
 }

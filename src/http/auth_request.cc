@@ -3,8 +3,6 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -38,14 +36,6 @@ Error Wrong(std::string_view where, std::string_view found, std::string_view all
 // An error: otherwise, a client that can write part of the query could override the proxy's part.
 Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
-}
-
-// Empty unless it is a whole number. The maximum, 2^53, is checked with the request.
-std::optional<std::uint64_t> ParseUnits(std::string_view text) {
-  std::uint64_t units = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), units);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return units;
 }
 
 Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
@@ -179,9 +169,7 @@ class Builder {
 
   Result<void> TakeHeaders() {
     for (const auto& [name, value] : request_.headers) {
-      std::string lower = name;
-      std::ranges::transform(lower, lower.begin(),
-                             [](unsigned char c) { return c == '-' ? '-' : std::tolower(c); });
+      std::string lower = Lowercase(name);
       const bool is_amount = lower.starts_with(kAmountHeader);
       if (!is_amount && !lower.starts_with(kAttributeHeader)) continue;
       lower.erase(0, (is_amount ? kAmountHeader : kAttributeHeader).size());
@@ -225,14 +213,14 @@ class Builder {
   }
 
   Result<void> TakeCost(std::string_view where, std::string_view value) {
-    const auto cost = ParseUnits(value);
+    const auto cost = ParseNumber<std::uint64_t>(value);
     if (!cost || *cost == 0) return Wrong(where, value, "a whole number from 1 to 2^53");
     check_.set_cost(*cost);
     return {};
   }
 
   Result<void> TakeAmount(std::string_view where, const std::string& name, std::string_view value) {
-    const auto amount = ParseUnits(value);
+    const auto amount = ParseNumber<std::uint64_t>(value);
     if (!amount) return Wrong(where, value, "a whole number from 0 to 2^53");
     if (!check_.mutable_amounts()->insert({name, *amount}).second) return GivenTwice(where);
     return {};

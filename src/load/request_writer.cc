@@ -1,9 +1,8 @@
 #include "load/request_writer.h"
 
-#include <charconv>
 #include <string_view>
-#include <system_error>
 
+#include "base/text.h"
 #include "client/grpc_call.h"
 
 namespace sluice::load {
@@ -83,13 +82,9 @@ const char* PathOf(Rpc rpc) {
 }
 
 std::uint32_t ParseRequestId(std::string_view request_id) {
-  std::uint32_t number = 0;
-  const char* const end = request_id.data() + request_id.size();
-  const auto parsed = std::from_chars(request_id.data(), end, number);
-  if (request_id.size() != kDigits || parsed.ec != std::errc() || parsed.ptr != end) {
-    return kMaxInFlight;
-  }
-  return std::min(number - kFirstKey, kMaxInFlight);
+  const auto number = ParseNumber<std::uint32_t>(request_id);
+  if (request_id.size() != kDigits || !number) return kMaxInFlight;
+  return std::min(*number - kFirstKey, kMaxInFlight);
 }
 
 }  // namespace sluice::load

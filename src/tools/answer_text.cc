@@ -1,13 +1,13 @@
 #include "tools/answer_text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "client/duration.h"
 #include "tools/text.h"
 
@@ -177,10 +177,7 @@ bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitRespon
 std::string AlgorithmText(v1::Algorithm algorithm) {
   std::string_view name = v1::Algorithm_Name(algorithm);
   name.remove_prefix(std::min(name.size(), std::string_view("ALGORITHM_").size()));
-  std::string text(name);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  return Lowercase(name);
 }
 
 std::string DecisionText(const v1::CheckLimitRequest& request,

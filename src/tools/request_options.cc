@@ -1,7 +1,5 @@
 #include "tools/request_options.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -40,11 +38,9 @@ Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& tex
   if (equals == std::string::npos || equals == 0) {
     return InvalidArgument(fmt::format("\"{}\": expected NAME=NUMBER, such as tokens=500", text));
   }
-  std::uint64_t amount = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data() + equals + 1, end, amount);
-  if (parsed.ec == std::errc() && parsed.ptr == end && amount <= std::uint64_t{1} << 53) {
-    return std::pair(text.substr(0, equals), amount);
+  const auto amount = ParseNumber<std::uint64_t>(std::string_view(text).substr(equals + 1));
+  if (amount && *amount <= std::uint64_t{1} << 53) {
+    return std::pair(text.substr(0, equals), *amount);
   }
   return InvalidArgument(fmt::format("\"{}\": expected a whole number from 0 to 2^53", text));
 }

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "envoy/rules/compiler.h"
-#include "envoy/rules/entry_text.h"
 
 namespace sluice::envoy {
 namespace {

@@ -11,12 +11,13 @@
 
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 
-#include "envoy/rls/request.h"
 #include "envoy/rules/guide.h"
 #include "limiter/check_call.h"
 
 namespace sluice::envoy {
 
+using Request = ::envoy::service::ratelimit::v3::RateLimitRequest;
+using RequestedDescriptor = ::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 using Response = ::envoy::service::ratelimit::v3::RateLimitResponse;
 
 class DescriptorCheck final : private CheckCall {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "envoy/rls/descriptor_check.h"
-#include "envoy/rules/entry_text.h"
 
 namespace sluice::envoy {
 namespace {

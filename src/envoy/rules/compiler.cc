@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "envoy/rules/entry_text.h"
-
 namespace sluice::envoy {
 namespace {
 
@@ -92,7 +90,6 @@ class Compiler {
     rule.on_store_failure = limit.on_store_failure;
     domain_->rules.push_back(std::move(rule));
     return std::make_unique<Target>(Target{.rule = std::move(name),
-                                           .unlimited = limit.unlimited,
                                            .quota_mode = descriptor.quota_mode,
                                            .detailed_metric = descriptor.detailed_metric,
                                            .own_limits = !limit.limits.empty(),

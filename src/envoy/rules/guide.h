@@ -31,10 +31,21 @@ struct Entry {
   std::string_view value;
 };
 
+// A list of entries as one text, "database=users,tier=gold", is a name of rules and counters, so
+// different lists have different texts. AppendKey appends "key", AppendEntry "key=value", after a
+// comma unless `out` is empty. Characters with a meaning in such a text are escaped by a backslash.
+void AppendKey(std::string_view key, std::string& out);
+void AppendEntry(std::string_view key, std::string_view value, std::string& out);
+
+// The entries of such a text, keys and values alternating. A key without a value has the value "".
+std::vector<std::string> SplitEntries(std::string_view text);
+
+// Replaces a text of more than 2,048 bytes by '#' and a digest.
+void DigestIfLong(std::string& entries);
+
 // The properties of an Envoy rule besides its limit, which is in the Sluice rule.
 struct Target {
   std::string rule;  // its name; unique in the domain
-  bool unlimited = false;
   bool quota_mode = false;
   bool detailed_metric = false;
   bool own_limits = false;       // it has `limits`, Sluice's own

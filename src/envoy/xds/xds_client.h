@@ -27,9 +27,9 @@ struct XdsStatus {
   bool connected = false;                 // a stream is open and has answered
   std::size_t accepted = 0;               // sets since the start
   std::size_t refused = 0;                // likewise
-  std::string version;                    // of the last accepted set
+  std::string version;                    // of the set in force, as the control plane names it
+  std::size_t resources = 0;              // in this set
   std::optional<SteadyTime> accepted_at;  // absent: no set has been accepted
-  std::size_t resources = 0;              // in the last accepted set
   std::string last_refusal;  // its version and first mistake; empty since a set is accepted
 };
 

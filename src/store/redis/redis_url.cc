@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,12 +50,10 @@ std::pair<std::string_view, std::string_view> Split(std::string_view text, char 
 }
 
 Result<void> SetDatabase(std::string_view text, RedisUrl& url) {
-  int& database = url.login.database;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
-  if (error != std::errc() || end != text.data() + text.size() || database < 0) {
-    return Malformed("the database is not a number");
-  }
-  if (url.kind == Kind::kCluster && database != 0) return Malformed("a cluster has no databases");
+  const auto database = ParseNumber<int>(text);
+  if (!database || *database < 0) return Malformed("the database is not a number");
+  if (url.kind == Kind::kCluster && *database != 0) return Malformed("a cluster has no databases");
+  url.login.database = *database;
   return {};
 }
 

@@ -1,17 +1,30 @@
-// The parts of Envoy's RateLimitResponse besides the statuses of the descriptors.
+// Envoy's RateLimitRequest, and the parts of its RateLimitResponse besides the statuses of the
+// descriptors.
 //
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
 
+#include "base/result.h"
 #include "config/settings.h"
 #include "envoy/rls/descriptor_check.h"
-#include "envoy/rls/request.h"
 #include "envoy/rules/guide.h"
 
 namespace sluice::envoy {
+
+// Sets `request`, whose memory is reused. Fails with INVALID_ARGUMENT on malformed bytes, text that
+// is not UTF-8, unknown units, and hits of 2^63 and more.
+Result<void> ParseRequest(std::string_view bytes, Request& request);
+
+// Replaces `entries` by views of the descriptor's.
+void ReadEntries(const RequestedDescriptor& descriptor, std::vector<Entry>& entries);
+
+std::uint64_t HitsOf(const Request& request, const RequestedDescriptor& descriptor);
 
 // The checks in the order of the descriptors; all are decided.
 using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
