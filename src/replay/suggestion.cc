@@ -16,6 +16,8 @@ namespace {
 constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
+// Multiplies the amounts of limits by a factor, and rounds up. If it may lengthen periods, a rate
+// whose count becomes small is one per minute, hour or day instead.
 class Scaler final : public Parameters {
  public:
   Scaler(double factor, bool may_lengthen) : factor_(factor), may_lengthen_(may_lengthen) {}
@@ -66,13 +68,6 @@ bool Suggestion::Group::Has(const RuleLimit& limit, int its_owner) const {
   return its_owner == owner && CounterTag(limit) == tag;
 }
 
-Limit Scaled(const Limit& limit, double factor, bool may_lengthen) {
-  Limit scaled = limit;
-  Scaler scaler(factor, may_lengthen);
-  if (factor != 1) Describe(scaled, scaler);
-  return scaled;
-}
-
 Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain)), share_(share) {
   for (std::size_t i = 0; i < domain_.rules.size(); ++i) AddGroups(i);
 }
@@ -105,12 +100,14 @@ Rule Suggestion::RuleFor(const Group& group) const {
 }
 
 void Suggestion::Scale(Rule& rule, const Group& group, double factor) const {
+  if (factor == 1) return;
   std::size_t count = 0;  // before other limits were removed
   ForEachLimits(domain_.rules[group.rule],
                 [&](const Limits& limits, int) { count += limits.limits.size(); });
+  Scaler scaler(factor, /*may_lengthen=*/count == 1);
   ForEachLimits(rule, [&](Limits& limits, int owner) {
     for (RuleLimit& it : limits.limits) {
-      if (group.Has(it, owner)) it.limit = Scaled(it.limit, factor, /*may_lengthen=*/count == 1);
+      if (group.Has(it, owner)) Describe(it.limit, scaler);
     }
   });
 }

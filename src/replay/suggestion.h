@@ -18,10 +18,6 @@ namespace sluice::replay {
 
 class VirtualServer;
 
-// `limit` with its amounts multiplied by `factor`, rounded up. A rate whose count becomes small is
-// one per minute, hour or day instead, if `may_lengthen`.
-Limit Scaled(const Limit& limit, double factor, bool may_lengthen);
-
 class Suggestion {
  public:
   // The limits of `domain` should deny at most `share` of what they check.
