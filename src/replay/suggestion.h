@@ -5,10 +5,8 @@
 // One thread at a time.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "match/rule.h"
