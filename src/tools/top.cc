@@ -26,7 +26,7 @@ namespace sluice::tools {
 namespace {
 
 // How often it looks for frames and keys.
-constexpr int kPollMilliseconds = 50;
+constexpr std::chrono::milliseconds kPoll(50);
 
 // If a server answers late, its last frame is shown.
 constexpr std::chrono::milliseconds kLongestWait(1500);
@@ -66,18 +66,13 @@ class Steps {
   SteadyTime last_ = SteadyNow();
 };
 
-// Whether the operator has ended the command by a signal.
-bool IsEnded(SignalQueue& signals) { return signals.Next().has_value(); }
-
-// Prints each step as lines or as JSON.
+// Prints each step as lines or as JSON, until a signal ends the command.
 int Print(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   const TopView view{.filter = options.filter};
   for (std::uint64_t printed = 0; options.count == 0 || printed < options.count;) {
     const auto fleet = steps.Next();
     if (!fleet) {
-      pollfd signal{.fd = signals.fd(), .events = POLLIN, .revents = 0};
-      poll(&signal, 1, kPollMilliseconds);
-      if (IsEnded(signals)) break;
+      if (signals.WaitUntil(SteadyNow() + kPoll)) break;
       continue;
     }
     const auto now = std::chrono::floor<std::chrono::seconds>(Clock::System().Now());
@@ -132,10 +127,9 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   const Terminal terminal;
   TopView view{.filter = options.filter};
   FleetState fleet;
-  while (!view.ended && !IsEnded(signals)) {
-    std::array<pollfd, 2> events = {{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
-                                     {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
-    poll(events.data(), events.size(), kPollMilliseconds);
+  while (!view.ended && !signals.Next()) {
+    pollfd events[] = {{STDIN_FILENO, POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    poll(events, 2, static_cast<int>(kPoll.count()));
     bool changed = false;
     if (events[0].revents != 0) {
       std::array<char, 64> keys{};
