@@ -45,10 +45,9 @@ Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
 Worker::~Worker() { loop_.DisposeLater(std::move(timer_)); }
 
 void Worker::Connect(const net::TlsClientContext* tls, std::uint32_t quota) {
-  pending_.push_back(
-      {.connection = std::make_unique<Http2Connection>(loop_, shared_.plan.target, tls,
-                                                       shared_.plan.timeout, [this] { OnEvent(); }),
-       .quota = quota});
+  auto connection = std::make_unique<Http2Connection>(loop_, shared_.plan.target, tls,
+                                                      shared_.plan.timeout, [this] { OnEvent(); });
+  pending_.emplace_back(std::move(connection), quota);
 }
 
 void Worker::Begin(const Schedule& schedule, SteadyTime measure_from) {
@@ -103,13 +102,13 @@ void Worker::Flush() {
 
 void Worker::CheckConnections() {
   bool all_settled = true;
-  for (const Pending& pending : pending_) {
-    all_settled &= pending.connection->settled();
-    if (connect_error_.empty()) connect_error_ = pending.connection->loss();
+  for (const auto& [connection, quota] : pending_) {
+    all_settled &= connection->settled();
+    if (connect_error_.empty()) connect_error_ = connection->loss();
   }
   if (!connect_error_.empty()) return SetState(State::kReady);
   if (!all_settled) return;
-  max_streams_ = pending_.front().connection->max_streams();
+  max_streams_ = pending_.front().first->max_streams();
   SetState(State::kReady);
 }
 

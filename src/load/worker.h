@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "load/channel.h"
@@ -54,11 +55,6 @@ class Worker final : public net::Flushable {
   const LoadStats& stats() const { return shared_.recorder.stats(); }
 
  private:
-  struct Pending {
-    std::unique_ptr<Http2Connection> connection;
-    std::uint32_t quota = 0;
-  };
-
   void OnEvent();
   void Flush() override;
   void CheckConnections();
@@ -76,7 +72,8 @@ class Worker final : public net::Flushable {
   State state_ = State::kConnecting;
   std::string connect_error_;
   std::uint32_t max_streams_ = 0;
-  std::vector<Pending> pending_;  // the connections before Begin
+  // The connections before Begin, and their quotas.
+  std::vector<std::pair<std::unique_ptr<Http2Connection>, std::uint32_t>> pending_;
 
   SteadyTime measure_from_{};
   Schedule schedule_;
