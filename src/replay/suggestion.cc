@@ -74,7 +74,8 @@ Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain))
 void Suggestion::AddGroups(std::size_t rule) {
   ForEachLimits(domain_.rules[rule], [&](const Limits& limits, int owner) {
     for (const RuleLimit& limit : limits.limits) {
-      const Group group{.rule = rule, .owner = owner, .tag = CounterTag(limit)};
+      const Group group{
+          .rule = rule, .owner = owner, .tag = CounterTag(limit), .name = domain_.rules[rule].name};
       const bool is_known = std::ranges::any_of(groups_, [&](const Group& it) {
         return it.rule == rule && it.owner == owner && it.tag == group.tag;
       });
@@ -161,7 +162,7 @@ void Suggestion::Learn(const VirtualServer& server) {
     Group& group = groups_[i];
     const Tally& tally = server.rules()[domain_.rules.size() + i].all;
     if (first_) {
-      group.now = tally;
+      group.now = group.then = tally;
       group.done = tally.checked == 0;
     }
     if (group.done && !first_) continue;
@@ -175,23 +176,10 @@ void Suggestion::Learn(const VirtualServer& server) {
   first_ = false;
 }
 
-std::vector<Suggestion::Found> Suggestion::found() const {
-  std::vector<Found> found;
-  for (const Group& group : groups_) {
-    const bool possible = group.enough > 0;
-    found.push_back({.rule = domain_.rules[group.rule].name,
-                     .factor = possible ? group.enough : 1,
-                     .now = group.now,
-                     .then = possible ? group.then : group.now,
-                     .possible = possible});
-  }
-  return found;
-}
-
 Domain Suggestion::Suggested() const {
   Domain suggested = domain_;
   for (const Group& group : groups_) {
-    if (group.enough > 0) Scale(suggested.rules[group.rule], group, group.enough);
+    Scale(suggested.rules[group.rule], group, group.factor());
   }
   return suggested;
 }
