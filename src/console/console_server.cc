@@ -94,11 +94,10 @@ std::string ConsoleServer::url() const {
 std::vector<HttpRoute> ConsoleServer::Routes() {
   std::vector<HttpRoute> routes;
   const auto add = [&](std::string_view path, HttpHandler handler, const char* method) {
-    HttpRoute& route = routes.emplace_back();
-    route.path = path;
-    route.handler = ForThisHost(std::move(handler));
-    route.methods = {method};
-    route.own_site_only = true;
+    routes.push_back({.path = std::string(path),
+                      .handler = ForThisHost(std::move(handler)),
+                      .methods = {method},
+                      .own_site_only = true});
   };
   for (const PageFile& file : PageFiles()) {
     add(file.path == "/index.html" ? "/" : file.path, FileHandler(file), "GET");
@@ -107,10 +106,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
       WithToken(AnsweredBy([this] { return JsonResponse(JsonText(ToJson(Merge(watch_.Now())))); })),
       "GET");
   add("/api/rules",
-      CallOf<v1::ListRulesRequest, v1::ListRulesResponse>(
-          "/sluice.v1.Admin/ListRules",
-          [](const auto&, const auto& answer) { return MessageJson(answer); }),
-      "GET");
+      CallOf<v1::ListRulesRequest, v1::ListRulesResponse>("/sluice.v1.Admin/ListRules"), "GET");
   add("/api/explain",
       CallOf<v1::ExplainRequest, v1::ExplainResponse>(
           "/sluice.v1.Admin/Explain",
@@ -121,10 +117,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
           }),
       "POST");
   add("/api/reset",
-      CallOf<v1::ResetLimitRequest, v1::ResetLimitResponse>(
-          "/sluice.v1.Admin/ResetLimit",
-          [](const auto&, const auto& answer) { return MessageJson(answer); }),
-      "POST");
+      CallOf<v1::ResetLimitRequest, v1::ResetLimitResponse>("/sluice.v1.Admin/ResetLimit"), "POST");
   return routes;
 }
 
@@ -179,7 +172,8 @@ HttpHandler ConsoleServer::CallOf(
           const auto client = Client::Create(target);
           if (!client) return respond(Failure(client.error()));
           const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
-          respond(answer ? JsonResponse(render(request, *answer)) : Failure(answer.error()));
+          if (!answer) return respond(Failure(answer.error()));
+          respond(JsonResponse(render ? render(request, *answer) : MessageJson(*answer)));
         });
     if (!posted) respond(Busy());
   });

@@ -53,10 +53,11 @@ class ConsoleServer {
   HttpHandler WithToken(HttpHandler handler) const;
 
   // Calls the admin method at `path` of the server that the request names, on the worker's thread,
-  // with the request's JSON as message. `render` makes the response's JSON.
+  // with the request's JSON as message. `render` makes the JSON of the answer, if it is not that of
+  // the response.
   template <typename Request, typename Response>
   HttpHandler CallOf(const char* path,
-                     std::function<std::string(const Request&, const Response&)> render);
+                     std::function<std::string(const Request&, const Response&)> render = {});
   Result<NamedTarget> ServerOf(const HttpRequest& request) const;
 
   const FleetWatch& watch_;
