@@ -60,10 +60,8 @@ HttpHandler FileHandler(const PageFile& file) {
 }  // namespace
 
 Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& watch,
-                                                            std::vector<NamedTarget> servers,
                                                             Options options) {
-  std::unique_ptr<ConsoleServer> console(
-      new ConsoleServer(watch, std::move(servers), std::move(options)));
+  std::unique_ptr<ConsoleServer> console(new ConsoleServer(watch, std::move(options)));
   auto http = HttpServer::Start(console->io_, {.host = kHost, .port = console->options_.port},
                                 console->Routes());
   if (!http) return http.error();
@@ -72,12 +70,8 @@ Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& wa
   return console;
 }
 
-ConsoleServer::ConsoleServer(const FleetWatch& watch, std::vector<NamedTarget> servers,
-                             Options options)
-    : watch_(watch),
-      servers_(std::move(servers)),
-      options_(std::move(options)),
-      token_(RandomToken()) {
+ConsoleServer::ConsoleServer(const FleetWatch& watch, Options options)
+    : watch_(watch), options_(std::move(options)), token_(RandomToken()) {
   io_.Start();
 }
 
@@ -143,7 +137,7 @@ HttpHandler ConsoleServer::WithToken(HttpHandler handler) const {
   };
 }
 
-Result<NamedTarget> ConsoleServer::ServerOf(const HttpRequest& request) const {
+Result<Target> ConsoleServer::ServerOf(const HttpRequest& request) const {
   constexpr std::string_view kName = "server=";
   std::size_t index = 0;
   const std::string_view query = request.query;
@@ -151,9 +145,9 @@ Result<NamedTarget> ConsoleServer::ServerOf(const HttpRequest& request) const {
     const auto [end, error] =
         std::from_chars(query.data() + kName.size(), query.data() + query.size(), index);
     const bool valid = error == std::errc() && end == query.data() + query.size();
-    if (valid && index < servers_.size()) return servers_[index];
+    if (valid && index < watch_.servers().size()) return watch_.servers()[index].target;
   }
-  return InvalidArgument(fmt::format("server: must be a number below {}", servers_.size()));
+  return InvalidArgument(fmt::format("server: must be a number below {}", watch_.servers().size()));
 }
 
 template <typename Request, typename Response>
@@ -167,14 +161,13 @@ HttpHandler ConsoleServer::CallOf(
     const auto parsed =
         google::protobuf::util::JsonStringToMessage(http.body.empty() ? "{}" : http.body, &request);
     if (!parsed.ok()) return respond(Failure(InvalidArgument(parsed.ToString())));
-    const bool posted =
-        worker_.Post([this, target = server->target, path, request, render, respond] {
-          const auto client = Client::Create(target);
-          if (!client) return respond(Failure(client.error()));
-          const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
-          if (!answer) return respond(Failure(answer.error()));
-          respond(JsonResponse(render ? render(request, *answer) : MessageJson(*answer)));
-        });
+    const bool posted = worker_.Post([this, target = *server, path, request, render, respond] {
+      const auto client = Client::Create(target);
+      if (!client) return respond(Failure(client.error()));
+      const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
+      if (!answer) return respond(Failure(answer.error()));
+      respond(JsonResponse(render ? render(request, *answer) : MessageJson(*answer)));
+    });
     if (!posted) respond(Busy());
   });
 }

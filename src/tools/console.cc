@@ -31,14 +31,11 @@ int RunConsole(const ConsoleOptions& options) {
   SignalQueue signals;  // before any thread
   const auto log = SetUpLog("warn");
   if (!log) return Fail(log.error());
-  const auto targets = options.fleet.Targets();
-  if (!targets) return FailBeforeAdminCall(targets.error());
-  const auto watch = options.fleet.Watch(*targets);
+  const auto watch = options.fleet.Watch();
   if (!watch) return kExitError;
-  const auto console = ConsoleServer::Start(*watch, *targets,
-                                            {.port = options.port,
-                                             .timeout = options.fleet.admin.server.timeout,
-                                             .explain_text = TextOf});
+  const auto console = ConsoleServer::Start(*watch, {.port = options.port,
+                                                     .timeout = options.fleet.admin.server.timeout,
+                                                     .explain_text = TextOf});
   if (!console) return Fail({{}, "--port: " + console.error().message});
   fmt::print("Open this in a browser of this machine; Ctrl-C ends it:\n    {}\n",
              (*console)->url());

@@ -149,9 +149,7 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
 
 int RunTop(const TopOptions& options) {
   SignalQueue signals;  // before any thread
-  const auto targets = options.fleet.Targets();
-  if (!targets) return FailBeforeAdminCall(targets.error());
-  const auto watch = options.fleet.Watch(*targets);
+  const auto watch = options.fleet.Watch();
   if (!watch) return kExitError;
   Steps steps(*watch);
   const bool screen = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
