@@ -32,7 +32,6 @@ class Worker final : public net::Flushable {
   // called with each new state.
   Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
          std::function<void(State)> on_change);
-  ~Worker() override;
 
   // Starts to connect. At most `quota` messages are in flight on the connection.
   void Connect(const net::TlsClientContext* tls, std::uint32_t quota);
@@ -85,7 +84,7 @@ class Worker final : public net::Flushable {
   SteadyTime send_at_{};       // when to send next; max(): once a channel has room
   SteadyTime full_at_{};       // when a message was last due and no channel had room
   std::chrono::duration<double> cpu_before_{-1};  // before the measured part; negative: not set
-  std::unique_ptr<PreciseTimer> timer_;
+  PreciseTimer timer_;
 };
 
 }  // namespace sluice::load
