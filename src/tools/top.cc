@@ -4,7 +4,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -132,10 +131,10 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
     poll(events, 2, static_cast<int>(kPoll.count()));
     bool changed = false;
     if (events[0].revents != 0) {
-      std::array<char, 64> keys{};
-      const ssize_t size = read(STDIN_FILENO, keys.data(), keys.size());
+      char keys[64];
+      const ssize_t size = read(STDIN_FILENO, keys, sizeof keys);
       if (size <= 0) break;  // the terminal is gone
-      for (ssize_t i = 0; i < size; ++i) view.Press(keys[static_cast<std::size_t>(i)]);
+      for (ssize_t i = 0; i < size; ++i) view.Press(keys[i]);
       changed = true;
     }
     if (auto next = view.stopped ? std::nullopt : steps.Next()) {
