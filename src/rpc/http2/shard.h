@@ -11,7 +11,7 @@
 
 #include "net/loop.h"
 #include "net/timer_queue.h"
-#include "rpc/http2/calls.h"
+#include "rpc/http2/call_pool.h"
 #include "rpc/http2/loop_state.h"
 #include "rpc/http2/reuse_pool.h"
 #include "rpc/http2/stream.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "rpc/http2/calls.h"
+#include "rpc/http2/call_pool.h"
 #include "rpc/http2/request_head.h"
 #include "rpc/http2/reuse_pool.h"
 #include "rpc/http2/server_call.h"

@@ -1,116 +1,148 @@
-#include "rpc/http2/calls.h"
+#include "rpc/http2/call_pool.h"
 
 #include <utility>
 
 namespace sluice::rpc::http2 {
+namespace {
 
-StreamCall::StreamCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method)
-    : ServerCall(loop, pool),
-      handler_(method.stream(loop.loop())),
-      defer_timer_(loop.loop().timers(), [this] {
-        if (served()) stream_->RequestResume();
-      }) {
-  handler_->Attach(*this);
-}
-
-void StreamCall::Begin(CallStream& stream) {
-  if (!Attach(stream)) return;
-  state_ = State::kOpen;
-  handler_->OnStart(stream);
-}
-
-void StreamCall::OnData(std::string_view bytes) {
-  if (!served()) return;
-  reader_.Append(bytes);
-  Deliver();
-}
-
-void StreamCall::OnRequestEnd() {
-  if (state_ != State::kOpen) return;
-  state_ = State::kEnded;
-  Deliver();
-}
-
-void StreamCall::OnResumed() {
-  if (served() && !paused_) Deliver();
-}
-
-void StreamCall::OnWritable() {
-  if (served() && stream_->unsent_bytes() == 0) handler_->OnWritable();
-}
-
-void StreamCall::OnDrain() {
-  if (served()) handler_->OnDrain();
-}
-
-// A message is in use until OnMessage returns, so a call that ends within it is released here.
-void StreamCall::Deliver() {
-  if (std::exchange(delivering_, true)) return;
-  while (served() && !paused_ && !Defer() && DeliverOne()) {
+// A call with any number of messages in both directions.
+class StreamCall final : public ServerCall, public StreamResponder {
+ public:
+  StreamCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method)
+      : ServerCall(loop, pool),
+        handler_(method.stream(loop.loop())),
+        defer_timer_(loop.loop().timers(), [this] {
+          if (served()) stream_->RequestResume();
+        }) {
+    handler_->Attach(*this);
   }
-  delivering_ = false;
-  if (state_ == State::kFree && stream_ != nullptr) Release();
-}
 
-// Whether the next message has to wait until other connections have run.
-bool StreamCall::Defer() {
-  deferred_ = reader_.next_is_compressed() && !loop_.MayInflate();
-  if (deferred_) defer_timer_.Start(loop_.loop().now());
-  return deferred_;
-}
-
-bool StreamCall::DeliverOne() {
-  std::string_view message;
-  switch (TakeMessage(message)) {
-    case Next::kMessage:
-      handler_->OnMessage(message);
-      return true;
-    case Next::kPartial:
-      if (state_ == State::kEnded) {
-        Fail({.code = StatusCode::kInternal, .message = "the last message is cut short"});
-      }
-      return false;
-    case Next::kNothing:
-      if (state_ != State::kEnded) return false;
-      state_ = State::kHalfClosed;
-      handler_->OnHalfClose();
-      return false;
-    default:  // the call has failed
-      return false;
+  void Begin(CallStream& stream) override {
+    if (!Attach(stream)) return;
+    state_ = State::kOpen;
+    handler_->OnStart(stream);
   }
-}
 
-void StreamCall::Send(std::string_view message) {
-  if (served()) stream_->Send(message);
-}
+  void OnData(std::string_view bytes) override {
+    if (!served()) return;
+    reader_.Append(bytes);
+    Deliver();
+  }
 
-std::size_t StreamCall::unsent_bytes() const { return served() ? stream_->unsent_bytes() : 0; }
+  void OnRequestEnd() override {
+    if (state_ != State::kOpen) return;
+    state_ = State::kEnded;
+    Deliver();
+  }
 
-void StreamCall::SetReading(bool reading) {
-  if (!served() || paused_ == !reading) return;
-  paused_ = !reading;
-  if (reading && !delivering_) stream_->RequestResume();
-}
+  void Detach() override { Abandon(); }
 
-void StreamCall::Finish(const Status& status) {
-  if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
-  stream_->Finish(status);
-  if (!delivering_) Release();
-}
+  void OnDrain() override {
+    if (served()) handler_->OnDrain();
+  }
 
-void StreamCall::Fail(const Status& status) {
-  CallStream& stream = *stream_;
-  Abandon();
-  stream.Fail(status);
-}
+  void OnWritable() override {
+    if (served() && stream_->unsent_bytes() == 0) handler_->OnWritable();
+  }
 
-void StreamCall::Detach() { Abandon(); }
+  void OnResumed() override {
+    if (served() && !paused_) Deliver();
+  }
 
-// OnCancel comes last, since the handler may call Finish in it.
-void StreamCall::Abandon() {
-  state_ = State::kAbandoned;
-  BecomeAbandoned();
-  handler_->OnCancel();
+  void Fail(const Status& status) override {
+    CallStream& stream = *stream_;
+    Abandon();
+    stream.Fail(status);
+  }
+
+  bool is_stream() const override { return true; }
+
+  // StreamResponder, for the handler.
+  void Finish(const Status& status) override {
+    if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
+    stream_->Finish(status);
+    if (!delivering_) Release();
+  }
+
+  void Send(std::string_view message) override {
+    if (served()) stream_->Send(message);
+  }
+
+  std::size_t unsent_bytes() const override { return served() ? stream_->unsent_bytes() : 0; }
+
+  void SetReading(bool reading) override {
+    if (!served() || paused_ == !reading) return;
+    paused_ = !reading;
+    if (reading && !delivering_) stream_->RequestResume();
+  }
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,
+    kOpen,        // messages can arrive
+    kEnded,       // the request has ended; OnHalfClose is still to be called
+    kHalfClosed,  // OnHalfClose was called
+    kAbandoned,   // the caller is gone; the handler has not finished
+  };
+
+  // Delivers messages, then OnHalfClose at the end of the request.
+  // A message is in use until OnMessage returns, so a call that ends within it is released here.
+  void Deliver() {
+    if (std::exchange(delivering_, true)) return;
+    while (served() && !paused_ && !Defer() && DeliverOne()) {
+    }
+    delivering_ = false;
+    if (state_ == State::kFree && stream_ != nullptr) Release();
+  }
+
+  bool DeliverOne() {
+    std::string_view message;
+    switch (TakeMessage(message)) {
+      case Next::kMessage:
+        handler_->OnMessage(message);
+        return true;
+      case Next::kPartial:
+        if (state_ == State::kEnded) {
+          Fail({.code = StatusCode::kInternal, .message = "the last message is cut short"});
+        }
+        return false;
+      case Next::kNothing:
+        if (state_ != State::kEnded) return false;
+        state_ = State::kHalfClosed;
+        handler_->OnHalfClose();
+        return false;
+      default:  // the call has failed
+        return false;
+    }
+  }
+
+  // Whether the next message has to wait until other connections have run.
+  bool Defer() {
+    deferred_ = reader_.next_is_compressed() && !loop_.MayInflate();
+    if (deferred_) defer_timer_.Start(loop_.loop().now());
+    return deferred_;
+  }
+
+  bool served() const { return state_ != State::kFree && state_ != State::kAbandoned; }
+
+  // OnCancel comes last, since the handler may call Finish in it.
+  void Abandon() {
+    state_ = State::kAbandoned;
+    BecomeAbandoned();
+    handler_->OnCancel();
+  }
+
+  const std::unique_ptr<StreamHandler> handler_;
+  net::Timer defer_timer_;
+  State state_ = State::kFree;
+  bool delivering_ = false;  // Deliver is on the stack and releases the call if it ends
+};
+
+}  // namespace
+
+std::unique_ptr<ServerCall> MakeStreamCall(LoopState& loop, ReusePool<ServerCall>& pool,
+                                           const Method& method) {
+  return std::make_unique<StreamCall>(loop, pool, method);
 }
 
 }  // namespace sluice::rpc::http2
