@@ -17,13 +17,21 @@ using redis::Layout;
 
 constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at the queues
 
-constexpr std::string_view kAdvice = "until then, the last known servers are used";
-
 std::string NamesOf(const Layout& layout) {
   std::vector<std::string> names;
   for (const Address& address : layout.servers) names.push_back(LogText(address.ToString()));
   std::sort(names.begin(), names.end());
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Aborts if TLS was requested but is not available.
+redis::ServerAccess AccessFor(const RedisUrl& url, const RedisStore::Options& options) {
+  if (url.tls && options.tls == nullptr) std::abort();
+  return {.login = url.login,
+          .password = options.password,
+          .tls = url.tls ? options.tls : nullptr,
+          .server_name = options.tls_server_name,
+          .must_be_master = url.kind == RedisUrl::Kind::kSentinel};
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
       access_(AccessFor(url, options)),
       servers_(threads.size(), url.kind != RedisUrl::Kind::kSingle,
                options.metrics != nullptr ? *options.metrics : unseen_metrics_),
-      topology_status_(url.ToString(), 0, kAdvice),
+      topology_status_(url.ToString(), 0, "until then, the last known servers are used"),
       fleet_status_(fmt::format("{}, list of servers", url.ToString()), 0,
                     "this server's share does not change"),
       single_(url.kind == RedisUrl::Kind::kSingle),
@@ -56,16 +64,6 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
                                           .on_layout = [this](auto layout) { OnLayout(layout); }});
     topology_->Start();
   });
-}
-
-// Aborts if TLS was requested but is not available.
-redis::ServerAccess RedisStore::AccessFor(const RedisUrl& url, const Options& options) {
-  if (url.tls && options.tls == nullptr) std::abort();
-  return {.login = url.login,
-          .password = options.password,
-          .tls = url.tls ? options.tls : nullptr,
-          .server_name = options.tls_server_name,
-          .must_be_master = url.kind == RedisUrl::Kind::kSentinel};
 }
 
 RedisStore::~RedisStore() { Stop(); }

@@ -59,7 +59,6 @@ class RedisStore final : public Store {
  private:
   // The store of this thread; null after Stop.
   redis::ThreadStore* OfThisThread() const;
-  static redis::ServerAccess AccessFor(const RedisUrl& url, const Options& options);
   // On io-0.
   void OnLayout(const std::shared_ptr<const redis::Layout>& layout) SLUICE_EXCLUDES(mutex_);
   // On any io thread.

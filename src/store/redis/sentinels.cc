@@ -3,12 +3,12 @@
 #include <hiredis/hiredis.h>
 
 #include <array>
-#include <charconv>
 #include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "store/redis/redis_error.h"
 
 namespace sluice::redis {
@@ -58,12 +58,10 @@ void Sentinels::Read(const redisReply& reply) {
 }
 
 void Sentinels::Use(std::string_view host, std::string_view port) {
-  Address address{.host = std::string(host), .unix_path = {}};
-  const char* const end = port.data() + port.size();
-  if (std::from_chars(port.data(), end, address.port).ec != std::errc()) {
-    return OnNoAnswer("not a reply of a sentinel");
-  }
-  OnAnswer(Layout{.servers = {std::move(address)}, .owners = {}});
+  const auto number = ParseNumber<std::uint16_t>(port);
+  if (!number) return OnNoAnswer("not a reply of a sentinel");
+  OnAnswer(Layout{.servers = {{.host = std::string(host), .port = *number, .unix_path = {}}},
+                  .owners = {}});
 }
 
 }  // namespace sluice::redis
