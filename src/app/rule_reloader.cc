@@ -10,8 +10,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/hash.h"
 #include "base/log.h"
 #include "match/rule_difference.h"

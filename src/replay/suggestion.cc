@@ -1,7 +1,6 @@
 #include "replay/suggestion.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
 // `sluice bench`: measures the throughput and the latency of a server.
-#include <cstdio>
 #include <string>
 #include <utility>
 

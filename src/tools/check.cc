@@ -1,7 +1,5 @@
 // `sluice check`: checks a request against its limits, once or many times.
-#include <cstdio>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 

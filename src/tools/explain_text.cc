@@ -1,6 +1,5 @@
 #include "tools/explain_text.h"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>

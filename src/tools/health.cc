@@ -1,5 +1,4 @@
 // `sluice health`: whether a server is serving, for the probes of containers.
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 #include "tools/replay_report.h"
 
-#include <sstream>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

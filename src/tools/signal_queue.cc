@@ -1,6 +1,5 @@
 #include "tools/signal_queue.h"
 
-#include <algorithm>
 #include <climits>
 
 #include <poll.h>
