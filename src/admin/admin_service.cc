@@ -16,7 +16,6 @@
 #include "admin/reset_limit.h"
 #include "api/answer_writer.h"
 #include "api/malformed_message.h"
-#include "api/status.h"
 #include "base/log.h"
 #include "config/rule_yaml.h"
 

@@ -20,17 +20,8 @@ constexpr std::chrono::seconds kPeekTimeout(1);
 std::string_view EffectOf(const RuleMatch& match) {
   if (match.outcome == Outcome::kSkipped) return "skipped";
   if (match.rule->rule.shadow) return "shadow";
-  switch (match.outcome) {
-    case Outcome::kBlocked:
-    case Outcome::kMissing:
-      return "blocked";
-    case Outcome::kUnlimited:
-      return "unlimited";
-    case Outcome::kCount:
-    case Outcome::kSkipped:
-      break;
-  }
-  return match.limits.empty() ? "unlimited" : "enforced";
+  if (match.outcome == Outcome::kBlocked || match.outcome == Outcome::kMissing) return "blocked";
+  return match.outcome == Outcome::kUnlimited || match.limits.empty() ? "unlimited" : "enforced";
 }
 
 // The reason to add to the effect, if any.

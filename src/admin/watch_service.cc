@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <sluice/v1/admin.pb.h>
 
-#include "api/status.h"
 #include "base/hash.h"
 #include "base/log.h"
 

@@ -26,10 +26,6 @@ Error MalformedChecks() { return InvalidArgument("checks: not a valid protobuf m
 // Release frees the memory of a larger message.
 constexpr std::size_t kMaxKeptBytes = 4096;
 
-bool IsRequestId(std::string_view text) {
-  return text.size() <= kMaxRequestIdBytes && IsValidUtf8(text);
-}
-
 Result<void> InterpretMode(const internal::CheckLimitRequest& from, Demand& to) {
   const std::int32_t mode = from.mode();
   if (mode < 0 || mode > static_cast<int>(Mode::kRefund)) {
@@ -152,7 +148,9 @@ void CheckMessage::RecoverRequestId(std::string_view bytes) {
       message_.set_request_id(field.length_delimited());
     }
   }
-  if (!IsRequestId(request_id())) message_.clear_request_id();
+  if (request_id().size() > kMaxRequestIdBytes || !IsValidUtf8(request_id())) {
+    message_.clear_request_id();
+  }
 }
 
 void CheckMessage::Release() {

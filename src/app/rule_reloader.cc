@@ -244,7 +244,7 @@ void RuleReloader::Replace(RuleReading reading) {
   auto old = dependencies_.limiter.rules();
   Activate(std::move(reading));
   spdlog::info("rules: {} in force, {}", active_rules(),
-               Compare(*old->index, *dependencies_.limiter.rules()->index).ToString());
+               DescribeDifference(*old->index, *dependencies_.limiter.rules()->index));
   replaced_.push_back(std::move(old));
 }
 

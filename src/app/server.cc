@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "admin/admin_access.h"
-#include "api/status.h"
 #include "app/connection_limits.h"
 #include "app/version.h"
 #include "base/admin_address.h"

@@ -59,10 +59,8 @@ HttpHandler FileHandler(const PageFile& file) {
 }  // namespace
 
 Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& watch,
-                                                            std::vector<NamedTarget> servers,
                                                             Options options) {
-  std::unique_ptr<ConsoleServer> console(
-      new ConsoleServer(watch, std::move(servers), std::move(options)));
+  std::unique_ptr<ConsoleServer> console(new ConsoleServer(watch, std::move(options)));
   auto http = HttpServer::Start(console->io_, {.host = kHost, .port = console->options_.port},
                                 console->Routes());
   if (!http) return http.error();
@@ -71,12 +69,8 @@ Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& wa
   return console;
 }
 
-ConsoleServer::ConsoleServer(const FleetWatch& watch, std::vector<NamedTarget> servers,
-                             Options options)
-    : watch_(watch),
-      servers_(std::move(servers)),
-      options_(std::move(options)),
-      token_(RandomToken()) {
+ConsoleServer::ConsoleServer(const FleetWatch& watch, Options options)
+    : watch_(watch), options_(std::move(options)), token_(RandomToken()) {
   io_.Start();
 }
 
@@ -93,11 +87,10 @@ std::string ConsoleServer::url() const {
 std::vector<HttpRoute> ConsoleServer::Routes() {
   std::vector<HttpRoute> routes;
   const auto add = [&](std::string_view path, HttpHandler handler, const char* method) {
-    HttpRoute& route = routes.emplace_back();
-    route.path = path;
-    route.handler = ForThisHost(std::move(handler));
-    route.methods = {method};
-    route.own_site_only = true;
+    routes.push_back({.path = std::string(path),
+                      .handler = ForThisHost(std::move(handler)),
+                      .methods = {method},
+                      .own_site_only = true});
   };
   for (const PageFile& file : PageFiles()) {
     add(file.path == "/index.html" ? "/" : file.path, FileHandler(file), "GET");
@@ -106,10 +99,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
       WithToken(AnsweredBy([this] { return JsonResponse(JsonText(ToJson(Merge(watch_.Now())))); })),
       "GET");
   add("/api/rules",
-      CallOf<v1::ListRulesRequest, v1::ListRulesResponse>(
-          "/sluice.v1.Admin/ListRules",
-          [](const auto&, const auto& answer) { return MessageJson(answer); }),
-      "GET");
+      CallOf<v1::ListRulesRequest, v1::ListRulesResponse>("/sluice.v1.Admin/ListRules"), "GET");
   add("/api/explain",
       CallOf<v1::ExplainRequest, v1::ExplainResponse>(
           "/sluice.v1.Admin/Explain",
@@ -120,10 +110,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
           }),
       "POST");
   add("/api/reset",
-      CallOf<v1::ResetLimitRequest, v1::ResetLimitResponse>(
-          "/sluice.v1.Admin/ResetLimit",
-          [](const auto&, const auto& answer) { return MessageJson(answer); }),
-      "POST");
+      CallOf<v1::ResetLimitRequest, v1::ResetLimitResponse>("/sluice.v1.Admin/ResetLimit"), "POST");
   return routes;
 }
 
@@ -149,14 +136,14 @@ HttpHandler ConsoleServer::WithToken(HttpHandler handler) const {
   };
 }
 
-Result<NamedTarget> ConsoleServer::ServerOf(const HttpRequest& request) const {
+Result<Target> ConsoleServer::ServerOf(const HttpRequest& request) const {
   constexpr std::string_view kName = "server=";
   const std::string_view query = request.query;
   if (query.starts_with(kName)) {
     const auto index = ParseNumber<std::size_t>(query.substr(kName.size()));
-    if (index && *index < servers_.size()) return servers_[*index];
+    if (index && *index < watch_.servers().size()) return watch_.servers()[*index].target;
   }
-  return InvalidArgument(fmt::format("server: must be a number below {}", servers_.size()));
+  return InvalidArgument(fmt::format("server: must be a number below {}", watch_.servers().size()));
 }
 
 template <typename Request, typename Response>
@@ -170,13 +157,13 @@ HttpHandler ConsoleServer::CallOf(
     const auto parsed =
         google::protobuf::util::JsonStringToMessage(http.body.empty() ? "{}" : http.body, &request);
     if (!parsed.ok()) return respond(Failure(InvalidArgument(parsed.ToString())));
-    const bool posted =
-        worker_.Post([this, target = server->target, path, request, render, respond] {
-          const auto client = Client::Create(target);
-          if (!client) return respond(Failure(client.error()));
-          const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
-          respond(answer ? JsonResponse(render(request, *answer)) : Failure(answer.error()));
-        });
+    const bool posted = worker_.Post([this, target = *server, path, request, render, respond] {
+      const auto client = Client::Create(target);
+      if (!client) return respond(Failure(client.error()));
+      const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
+      if (!answer) return respond(Failure(answer.error()));
+      respond(JsonResponse(render ? render(request, *answer) : MessageJson(*answer)));
+    });
     if (!posted) respond(Busy());
   });
 }

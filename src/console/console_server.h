@@ -35,17 +35,15 @@ class ConsoleServer {
     std::function<std::string(const v1::ExplainRequest&, const v1::ExplainResponse&)> explain_text;
   };
 
-  // `servers`: those of `watch`, in the same order. `watch` must outlive the console.
-  static Result<std::unique_ptr<ConsoleServer>> Start(const FleetWatch& watch,
-                                                      std::vector<NamedTarget> servers,
-                                                      Options options);
+  // `watch` must outlive the console.
+  static Result<std::unique_ptr<ConsoleServer>> Start(const FleetWatch& watch, Options options);
   ~ConsoleServer();
 
   // The page's URL, with the token.
   std::string url() const;
 
  private:
-  ConsoleServer(const FleetWatch& watch, std::vector<NamedTarget> servers, Options options);
+  ConsoleServer(const FleetWatch& watch, Options options);
 
   std::vector<HttpRoute> Routes();
   // Refuse requests under other names, and requests without the token.
@@ -53,14 +51,14 @@ class ConsoleServer {
   HttpHandler WithToken(HttpHandler handler) const;
 
   // Calls the admin method at `path` of the server that the request names, on the worker's thread,
-  // with the request's JSON as message. `render` makes the response's JSON.
+  // with the request's JSON as message. `render` makes the JSON of the answer, if it is not that of
+  // the response.
   template <typename Request, typename Response>
   HttpHandler CallOf(const char* path,
-                     std::function<std::string(const Request&, const Response&)> render);
-  Result<NamedTarget> ServerOf(const HttpRequest& request) const;
+                     std::function<std::string(const Request&, const Response&)> render = {});
+  Result<Target> ServerOf(const HttpRequest& request) const;
 
   const FleetWatch& watch_;
-  const std::vector<NamedTarget> servers_;
   const Options options_;
   const std::string token_;
   net::IoThreads io_{1};

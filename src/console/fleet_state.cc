@@ -82,87 +82,46 @@ std::string SubjectOf(std::string_view key) {
   return std::string(After('/', After(colocated ? '}' : '/', rest)));
 }
 
-class Merger {
- public:
-  void Add(const ServerWatch::State& from) {
-    ServerState& server = fleet_.servers.emplace_back();
-    server.name = from.name;
-    if (from.error) server.error = from.error->message;
-    if (!from.last) return;
-    server.answers = true;
-    const v1::WatchFrame& frame = *from.last;
-    const double seconds = SecondsOf(frame);
-    for (const v1::WatchedRule& rule : frame.rules()) AddRule(rule, seconds, server);
-    Accumulate(server.rate, fleet_.rate);
-    fleet_.rules_left_out = std::max(fleet_.rules_left_out, frame.rules_left_out());
-    Latencies own;
-    own.Add(frame.check_latency());
-    server.checks = own.State();
-    server.checks_per_second = static_cast<double>(own.Total()) / seconds;
-    fleet_.checks_per_second += server.checks_per_second;
-    checks_.Add(frame.check_latency());
-    store_.Add(frame.store_latency());
-    server.store = frame.store();
-    server.fleet_servers = frame.fleet_servers();
-    server.fleet_share = frame.fleet_share();
-    AddKeys(frame.keys().denied(), denied_);
-    AddKeys(frame.keys().used(), used_);
+using Rules = std::map<std::pair<std::string, std::string>, RuleState>;
+using Keys = std::map<std::string, KeyState>;  // by digest
+
+// Adds what a server did by a rule, also to `sum`.
+void AddRule(const v1::WatchedRule& from, double seconds, Rules& rules, DecisionRate& sum) {
+  RuleState& rule = rules[{from.domain(), from.rule()}];
+  rule.domain = from.domain();
+  rule.rule = from.rule();
+  rule.shadow = from.shadow();
+  for (const v1::SourceDecisions& it : from.decisions()) {
+    const DecisionRate rate{.allowed = static_cast<double>(it.allowed()) / seconds,
+                            .denied = static_cast<double>(it.denied()) / seconds};
+    const bool known = v1::Source_IsValid(it.source());
+    Accumulate(rate, rule.by_source[known ? static_cast<std::size_t>(it.source()) : 0]);
+    Accumulate(rate, rule.rate);
+    if (!rule.shadow) Accumulate(rate, sum);
   }
+}
 
-  FleetState Take() {
-    fleet_.checks = checks_.State();
-    fleet_.store = store_.State();
-    for (auto& [name, rule] : rules_) fleet_.rules.push_back(std::move(rule));
-    fleet_.denied = Sorted(denied_);
-    fleet_.used = Sorted(used_);
-    return std::move(fleet_);
+// A server reports only its 100 highest counts, so a key's sum may lack some servers' counts.
+void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
+  for (const v1::WatchedKey& it : from) {
+    KeyState& key = to[it.digest()];
+    key.domain = it.domain();
+    key.rule = it.rule();
+    key.limit = it.limit();
+    if (key.key.empty()) key.key = it.key();
+    if (key.subject.empty()) key.subject = SubjectOf(it.key());
+    key.digest = it.digest();
+    key.count += it.count();
+    key.error += it.error();
   }
+}
 
- private:
-  using Keys = std::map<std::string, KeyState>;  // by digest
-
-  void AddRule(const v1::WatchedRule& from, double seconds, ServerState& server) {
-    RuleState& rule = rules_[{from.domain(), from.rule()}];
-    rule.domain = from.domain();
-    rule.rule = from.rule();
-    rule.shadow = from.shadow();
-    for (const v1::SourceDecisions& it : from.decisions()) {
-      const DecisionRate rate{.allowed = static_cast<double>(it.allowed()) / seconds,
-                              .denied = static_cast<double>(it.denied()) / seconds};
-      const bool known = v1::Source_IsValid(it.source());
-      Accumulate(rate, rule.by_source[known ? static_cast<std::size_t>(it.source()) : 0]);
-      Accumulate(rate, rule.rate);
-      if (!rule.shadow) Accumulate(rate, server.rate);
-    }
-  }
-
-  // A server reports only its 100 highest counts, so a key's sum may lack some servers' counts.
-  static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
-    for (const v1::WatchedKey& it : from) {
-      KeyState& key = to[it.digest()];
-      key.domain = it.domain();
-      key.rule = it.rule();
-      key.limit = it.limit();
-      if (key.key.empty()) key.key = it.key();
-      if (key.subject.empty()) key.subject = SubjectOf(it.key());
-      key.digest = it.digest();
-      key.count += it.count();
-      key.error += it.error();
-    }
-  }
-
-  static std::vector<KeyState> Sorted(Keys& keys) {
-    std::vector<KeyState> sorted;
-    for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
-    std::ranges::stable_sort(sorted, std::greater<>(), &KeyState::count);
-    return sorted;
-  }
-
-  FleetState fleet_;
-  Latencies checks_, store_;
-  std::map<std::pair<std::string, std::string>, RuleState> rules_;
-  Keys denied_, used_;
-};
+std::vector<KeyState> Sorted(Keys& keys) {
+  std::vector<KeyState> sorted;
+  for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
+  std::ranges::stable_sort(sorted, std::greater<>(), &KeyState::count);
+  return sorted;
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -225,9 +184,40 @@ Json ToJson(const std::vector<KeyState>& from) {
 }  // namespace
 
 FleetState Merge(std::span<const ServerWatch::State> servers) {
-  Merger merger;
-  for (const ServerWatch::State& server : servers) merger.Add(server);
-  return merger.Take();
+  FleetState fleet;
+  Latencies checks, store;
+  Rules rules;
+  Keys denied, used;
+  for (const ServerWatch::State& from : servers) {
+    ServerState& server = fleet.servers.emplace_back();
+    server.name = from.name;
+    if (from.error) server.error = from.error->message;
+    if (!from.last) continue;
+    server.answers = true;
+    const v1::WatchFrame& frame = *from.last;
+    const double seconds = SecondsOf(frame);
+    for (const v1::WatchedRule& rule : frame.rules()) AddRule(rule, seconds, rules, server.rate);
+    Accumulate(server.rate, fleet.rate);
+    fleet.rules_left_out = std::max(fleet.rules_left_out, frame.rules_left_out());
+    Latencies own;
+    own.Add(frame.check_latency());
+    server.checks = own.State();
+    server.checks_per_second = static_cast<double>(own.Total()) / seconds;
+    fleet.checks_per_second += server.checks_per_second;
+    checks.Add(frame.check_latency());
+    store.Add(frame.store_latency());
+    server.store = frame.store();
+    server.fleet_servers = frame.fleet_servers();
+    server.fleet_share = frame.fleet_share();
+    AddKeys(frame.keys().denied(), denied);
+    AddKeys(frame.keys().used(), used);
+  }
+  fleet.checks = checks.State();
+  fleet.store = store.State();
+  for (auto& [name, rule] : rules) fleet.rules.push_back(std::move(rule));
+  fleet.denied = Sorted(denied);
+  fleet.used = Sorted(used);
+  return fleet;
 }
 
 Json ToJson(const FleetState& fleet) {

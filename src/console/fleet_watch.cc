@@ -9,14 +9,14 @@
 namespace sluice {
 
 Result<std::unique_ptr<FleetWatch>> FleetWatch::Start(std::vector<NamedTarget> servers) {
-  std::unique_ptr<FleetWatch> fleet(new FleetWatch);
+  std::unique_ptr<FleetWatch> fleet(new FleetWatch(std::move(servers)));
   fleet->io_.Start();
-  for (NamedTarget& server : servers) {
+  for (const NamedTarget& server : fleet->servers_) {
     auto tls = LoadTls(server.target);
     if (!tls) return tls.error();
     fleet->tls_.push_back(std::move(*tls));
-    fleet->watches_.push_back(std::make_unique<ServerWatch>(
-        fleet->io_, std::move(server.name), std::move(server.target), fleet->tls_.back().get()));
+    fleet->watches_.push_back(std::make_unique<ServerWatch>(fleet->io_, server.name, server.target,
+                                                            fleet->tls_.back().get()));
   }
   return fleet;
 }

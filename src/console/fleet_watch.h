@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -28,15 +29,18 @@ class FleetWatch {
   static Result<std::unique_ptr<FleetWatch>> Start(std::vector<NamedTarget> servers);
   ~FleetWatch();
 
-  // The state of each server, in the order given.
+  const std::vector<NamedTarget>& servers() const { return servers_; }
+
+  // The state of each server, in the same order.
   States Now() const;
 
   // Waits until each server has sent a frame or failed, at most `at_most`.
   States WaitForFrames(Duration at_most) const;
 
  private:
-  FleetWatch() = default;
+  explicit FleetWatch(std::vector<NamedTarget> servers) : servers_(std::move(servers)) {}
 
+  const std::vector<NamedTarget> servers_;
   net::IoThreads io_{1};
   std::vector<std::unique_ptr<net::TlsClientContext>> tls_;
   std::vector<std::unique_ptr<ServerWatch>> watches_;

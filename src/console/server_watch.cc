@@ -53,9 +53,9 @@ class ServerWatch::Call final : public LoneCall {
   ServerWatch* owner_;  // null: disposed of
 };
 
-ServerWatch::ServerWatch(net::IoThreads& io, std::string name, Target target,
+ServerWatch::ServerWatch(net::IoThreads& io, const std::string& name, const Target& target,
                          const net::TlsClientContext* tls)
-    : io_(io), target_(std::move(target)), tls_(tls), state_{.name = std::move(name)} {
+    : io_(io), target_(target), tls_(tls), state_{.name = name} {
   io_.RunOn(0, [this](net::EpollLoop& loop) {
     timer_ = std::make_unique<net::Timer>(loop.timers(), [this] { OnTime(); });
     Connect();

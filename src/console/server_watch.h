@@ -26,8 +26,9 @@ class ServerWatch {
     bool connected = false;                      // whether the server has ever answered
   };
 
-  // `name`: the operator's name for the server. `io` and `tls` (null: plaintext) must outlive this.
-  ServerWatch(net::IoThreads& io, std::string name, Target target,
+  // `name`: the operator's name for the server. `io`, `target` and `tls` (null: plaintext) must
+  // outlive this.
+  ServerWatch(net::IoThreads& io, const std::string& name, const Target& target,
               const net::TlsClientContext* tls);
   ~ServerWatch();
   ServerWatch(const ServerWatch&) = delete;
@@ -45,7 +46,7 @@ class ServerWatch {
   void OnLoss(Error error) SLUICE_EXCLUDES(mutex_);
 
   net::IoThreads& io_;
-  const Target target_;
+  const Target& target_;
   const net::TlsClientContext* const tls_;
 
   // Used by the io thread only.

@@ -27,10 +27,7 @@ constexpr std::string_view kCostHeader = "X-Sluice-Cost";
 constexpr std::string_view kAttributeHeader = "x-sluice-attr-";
 constexpr std::string_view kAmountHeader = "x-sluice-amount-";
 
-struct Parameter {
-  std::string name;
-  std::string value;
-};
+using Parameter = std::pair<std::string, std::string>;
 
 Error Wrong(std::string_view where, std::string_view found, std::string_view allowed) {
   return InvalidArgument(fmt::format("{}: found \"{}\"; allowed is {}", where, found, allowed));
@@ -54,7 +51,7 @@ Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
       return InvalidArgument(
           fmt::format("{}: a % is not followed by two hexadecimal digits", pair.substr(0, equals)));
     }
-    parameters.push_back({*name, *value});
+    parameters.emplace_back(*name, *value);
   }
   return parameters;
 }
@@ -251,10 +248,8 @@ class Builder {
   }
 
   Result<void> TakeAttribute(const std::string& name, std::string value) {
-    if (check_.attributes().contains(name)) {
-      return GivenTwice(name);
-    }
-    (*check_.mutable_attributes())[name] = std::move(value);
+    auto& attributes = *check_.mutable_attributes();
+    if (!attributes.insert({name, std::move(value)}).second) return GivenTwice(name);
     return {};
   }
 

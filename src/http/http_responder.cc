@@ -1,7 +1,5 @@
 #include "http/http_responder.h"
 
-#include "net/loop.h"
-
 namespace sluice {
 
 void HttpExchange::Answer(HttpResponse response) {

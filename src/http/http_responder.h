@@ -9,10 +9,7 @@
 
 #include "base/mutex.h"
 #include "http/http_message.h"
-
-namespace sluice::net {
-class Loop;
-}
+#include "net/loop.h"
 
 namespace sluice {
 

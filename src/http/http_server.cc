@@ -5,11 +5,6 @@
 #include "http/http_connection.h"
 
 namespace sluice {
-namespace {
-
-constexpr net::Alpn kAlpn{.protocol = "\x08http/1.1"};
-
-}  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                                       const Address& address,
@@ -19,7 +14,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
       net::ConnectionServer::Listen(threads, {.address = address,
                                               .max_connections = options.max_connections,
                                               .tls = options.tls,
-                                              .alpn = kAlpn});
+                                              .alpn = {.protocol = "\x08http/1.1"}});
   if (!connections) return connections.error();
   return std::unique_ptr<HttpServer>(
       new HttpServer(threads, std::move(routes), options, std::move(*connections)));
@@ -51,7 +46,7 @@ HttpServer::~HttpServer() { Stop(Duration::zero()); }
 void HttpServer::FreeMemory(const net::Loop& loop) {
   const HttpLoopState& state = *by_loop_[loop.index()];
   net::LoopConnections& open = connections_->on(loop);
-  for (net::ServedConnection* const it : open.Victims(0, open.all().size())) {
+  for (net::ServedConnection* const it : open.Victims({.since = loop.now()}, open.all().size())) {
     if (state.buffered() <= state.max_buffered() - state.max_buffered() / 8) return;
     if (static_cast<HttpConnection*>(it)->holds_bytes()) open.CloseForRoom(*it);
   }

@@ -12,12 +12,9 @@
 #include "http/router.h"
 #include "metrics/metrics_registry.h"
 #include "net/loop.h"
+#include "net/tls_context.h"
 
 namespace sluice {
-
-namespace net {
-class TlsServerContext;
-}
 
 // Limits and timeouts.
 struct HttpOptions {

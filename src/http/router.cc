@@ -11,8 +11,6 @@
 namespace sluice {
 namespace {
 
-constexpr std::chrono::seconds kLogPause(1);
-
 // Whether `origin` ("https://shop.test:8443") names another host or port than the request, or none.
 bool IsForeign(std::string_view origin, const HttpHeaders& headers) {
   constexpr std::string_view kMark = "://";
@@ -56,7 +54,7 @@ void Router::RefuseSite(const HttpResponder& responder) const {
   responder({.status = 403, .body = "not for pages of other sites\n"});
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
-  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  if (now < next || !next_log_.compare_exchange_strong(next, now + std::chrono::seconds(1))) return;
   spdlog::warn(
       "HTTP: a request from another site's page was refused (Origin or Sec-Fetch-Site); a proxy "
       "must not forward these headers");

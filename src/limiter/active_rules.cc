@@ -219,7 +219,7 @@ std::pair<ActiveRules::Row&, std::string_view> ActiveRules::RowOfDomain(
 
 void ActiveRules::CountUnmatched(std::string_view domain, Decision decision) const {
   const auto [row, name] = RowOfDomain(domain);
-  Count(row, {.domain = name, .rule = {}}, decision, Source::kNoRule);
+  Count(row, {.domain = name}, decision, Source::kNoRule);
 }
 
 void ActiveRules::CountUncounted(std::string_view domain,

@@ -91,7 +91,9 @@ void CheckCall::AskStore() {
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
   const bool prefetches = limiter_.options().deny_cache && GrantTable::MayConcern(check_);
-  if (prefetches && may_know && !FollowsInOrder() && limiter_.grants().Decides(check_)) {
+  // If an earlier in-order check waits for the store, this one must not be decided here before it.
+  const bool follows = check_.in_order && in_order_asked > 0;
+  if (prefetches && may_know && !follows && limiter_.grants().Decides(check_)) {
     return DecideByStore(Source::kGrant);
   }
   if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {
@@ -109,9 +111,6 @@ void CheckCall::AskStore() {
   if (check_.in_order) ++in_order_asked;
   limiter_.store().Submit(check_);
 }
-
-// If an earlier in-order check waits for the store, this one must not be decided here before it.
-bool CheckCall::FollowsInOrder() const { return check_.in_order && in_order_asked > 0; }
 
 void CheckCall::OnDecided() {
   const SteadyTime now = SteadyNow();

@@ -24,8 +24,6 @@ class CheckCall {
  public:
   explicit CheckCall(Limiter& limiter) : limiter_(limiter) {}
   virtual ~CheckCall() = default;
-  CheckCall(const CheckCall&) = delete;
-  CheckCall& operator=(const CheckCall&) = delete;
 
   // Filled before Start. The data it refers to must live until OnAnswer returns.
   CheckRequest request;
@@ -66,7 +64,6 @@ class CheckCall {
   void FindUncountedAmounts();
   void DecideByRule(const RuleMatch& match);
   void AskStore();
-  bool FollowsInOrder() const;
   void OnDecided();
   void DecideByStore(Source source);
   void OnFailure();

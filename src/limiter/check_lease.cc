@@ -68,43 +68,34 @@ void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
   }
 }
 
-}  // namespace
-
-Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
-                                 std::vector<LimitAnswer>& limits) {
-  if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
-  return request.lease_ttl ? PrepareUnits(check, request, limits)
-                           : PrepareSlots(check, request.may_lease);
-}
-
 // The lease lasts for the shortest ttl of the enforced limits. If there are none, those of the
 // shadow rules apply.
-Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
-  name_.counters.clear();
-  name_.ttl = Duration::max();
+Result<void> PrepareSlots(StoreCheck& check, bool may_lease, LeaseName& name) {
+  name.counters.clear();
+  name.ttl = Duration::max();
   for (const CounterCheck& counter : check.counters) {
     if (!TakesSlots(counter)) continue;
-    if (counter.group > 0 && !name_.counters.empty()) break;
-    name_.ttl = std::min(name_.ttl, LeaseTtl(*counter.limit));
-    if (counter.group == 0) name_.AddSlots(counter);
+    if (counter.group > 0 && !name.counters.empty()) break;
+    name.ttl = std::min(name.ttl, LeaseTtl(*counter.limit));
+    if (counter.group == 0) name.AddSlots(counter);
   }
-  if (name_.ttl == Duration::max()) return {};
-  if (!may_lease && !name_.counters.empty()) {
+  if (name.ttl == Duration::max()) return {};
+  if (!may_lease && !name.counters.empty()) {
     return MayNot("mode", ", and a concurrency limit matches this request");
   }
-  name_.bits = RandomBytes();
-  name_.local = name_.units = false;
-  name_.amounts.clear();
-  name_.SetTaken(LeaseName::kLatest);
-  check.lease = name_.lease();
-  if (name_.counters.empty() || name_.ToText()) return {};
+  name.bits = RandomBytes();
+  name.local = name.units = false;
+  name.amounts.clear();
+  name.SetTaken(LeaseName::kLatest);
+  check.lease = name.lease();
+  if (name.counters.empty() || name.ToText()) return {};
   return DoesNotFit("concurrency limits");
 }
 
-Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& request,
-                                      std::vector<LimitAnswer>& limits) {
+Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
+                          std::vector<LimitAnswer>& limits, LeaseName& name) {
   if (!request.may_lease) return MayNot("lease_ttl", "");
-  name_ = {.bits = RandomBytes(), .ttl = *request.lease_ttl, .units = true};
+  name = {.bits = RandomBytes(), .ttl = *request.lease_ttl, .units = true};
   for (std::size_t i = 0; i < limits.size() && check.counters[i].group == 0; ++i) {
     const Rule& rule = limits[i].rule->rule;
     if (*request.lease_ttl > rule.max_lease_ttl) {
@@ -114,53 +105,44 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
           FormatDuration(*request.lease_ttl), rule.name, FormatDuration(rule.max_lease_ttl)));
     }
     if (!TakesSlots(check.counters[i])) continue;
-    name_.ttl = std::min(name_.ttl, LeaseTtl(*check.counters[i].limit));
+    name.ttl = std::min(name.ttl, LeaseTtl(*check.counters[i].limit));
   }
-  const auto amount_of = [&](std::string_view name) { return request.AmountOf(name); };
+  const auto amount_of = [&](std::string_view amount) { return request.AmountOf(amount); };
   while (!check.counters.empty()) {
-    name_.amounts.clear();
-    name_.counters.clear();
+    name.amounts.clear();
+    name.counters.clear();
     for (std::size_t i = 0; i < limits.size(); ++i) {
-      name_.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
-      name_.counters.back().stays = true;  // the longest id
+      name.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
+      name.counters.back().stays = true;  // the longest id
     }
-    name_.SetTaken(LeaseName::kLatest);
-    if (name_.ToText()) break;
+    name.SetTaken(LeaseName::kLatest);
+    if (name.ToText()) break;
     if (check.counters.back().group == 0) return DoesNotFit("limits");
     DropLastGroup(check, limits);
   }
   if (check.counters.empty()) return {};
-  check.lease = name_.lease();
+  check.lease = name.lease();
   check.leases_units = true;
   return {};
 }
 
-std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
-                                            std::span<const LimitAnswer> limits, Owed owed,
-                                            Fallback& fallback) {
-  if (!check.lease) return std::nullopt;
-  return check.leases_units ? NameUnits(check, limits, owed, fallback)
-                            : NameSlots(check, limits, fallback);
-}
-
 // If the store granted some slots and this server others, the id names only those of the store; the
 // others are freed when they expire.
-std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
-                                                 std::span<const LimitAnswer> limits,
-                                                 Fallback& fallback) {
-  name_.counters.clear();
-  CollectSlots(check, limits, Source::kStore, name_);
-  name_.local = name_.counters.empty();
-  if (name_.local) CollectSlots(check, limits, Source::kFallback, name_);
+std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const LimitAnswer> limits,
+                                     Fallback& fallback, LeaseName& name) {
+  name.counters.clear();
+  CollectSlots(check, limits, Source::kStore, name);
+  name.local = name.counters.empty();
+  if (name.local) CollectSlots(check, limits, Source::kFallback, name);
   // If the id is too long, the last counters, which are those of shadow rules, are left out. Their
   // slots are freed when they expire.
-  for (; !name_.counters.empty(); name_.counters.pop_back()) {
-    name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
-    auto id = name_.ToText();
+  for (; !name.counters.empty(); name.counters.pop_back()) {
+    name.SetTaken(name.local ? fallback.clock.Now() : check.decided_at);
+    auto id = name.ToText();
     if (!id) continue;
-    if (name_.local) {
+    if (name.local) {
       fallback.leases.Granted({.id = check.lease->id,
-                               .held = SlotsOf(check, name_),
+                               .held = SlotsOf(check, name),
                                .expires = SteadyNow() + check.lease->ttl});
     }
     return LeaseAnswer{.id = std::move(*id), .ttl = check.lease->ttl};
@@ -170,16 +152,15 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
 
 // If the store granted some units and this server others, the latter stay as taken. If neither
 // decided a counter, there is nothing to settle.
-std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
-                                                 std::span<const LimitAnswer> limits, Owed owed,
-                                                 Fallback& fallback) {
+std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
+                                     CheckLease::Owed owed, Fallback& fallback, LeaseName& name) {
   if (check.demand.mode != Mode::kConsume) return std::nullopt;
-  name_.local = !IsDecidedBy(limits, Source::kStore);
-  name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
+  name.local = !IsDecidedBy(limits, Source::kStore);
+  name.SetTaken(name.local ? fallback.clock.Now() : check.decided_at);
   for (std::size_t i = 0; i < limits.size(); ++i) {
-    name_.counters[i].stays = !name_.local && check.counters[i].failure;
+    name.counters[i].stays = !name.local && check.counters[i].failure;
   }
-  if (!name_.local) return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
+  if (!name.local) return LeaseAnswer{.id = *name.ToText(), .ttl = check.lease->ttl};
   if (!IsDecidedBy(limits, Source::kFallback)) return std::nullopt;
   PendingLeases::Change lease{
       .id = check.lease->id, .expires = SteadyNow() + check.lease->ttl, .units = true};
@@ -194,7 +175,24 @@ std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
                           .added = added});
   }
   fallback.leases.Granted(std::move(lease));
-  return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
+  return LeaseAnswer{.id = *name.ToText(), .ttl = check.lease->ttl};
+}
+
+}  // namespace
+
+Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
+                                 std::vector<LimitAnswer>& limits) {
+  if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
+  return request.lease_ttl ? PrepareUnits(check, request, limits, name_)
+                           : PrepareSlots(check, request.may_lease, name_);
+}
+
+std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
+                                            std::span<const LimitAnswer> limits, Owed owed,
+                                            Fallback& fallback) {
+  if (!check.lease) return std::nullopt;
+  return check.leases_units ? NameUnits(check, limits, owed, fallback, name_)
+                            : NameSlots(check, limits, fallback, name_);
 }
 
 }  // namespace sluice

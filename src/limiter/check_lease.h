@@ -33,14 +33,6 @@ class CheckLease {
                                   Owed owed, Fallback& fallback);
 
  private:
-  Result<void> PrepareSlots(StoreCheck& check, bool may_lease);
-  Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
-                            std::vector<LimitAnswer>& limits);
-  std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const LimitAnswer> limits,
-                                       Fallback& fallback);
-  std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
-                                       Owed owed, Fallback& fallback);
-
   LeaseName name_;
 };
 

@@ -145,11 +145,8 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
   const Duration passed = Since(denial.answered, now);
   Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
   answer.verdict.reset_after = Left(answer.verdict.reset_after, passed);
-  if (demand.units > MostAtOnce(limit)) {
-    answer.verdict.retry_after = Verdict::kNever;
-  } else {
-    answer.verdict.retry_after = Left(answer.verdict.retry_after, passed);
-  }
+  const bool never = demand.units > MostAtOnce(limit);
+  answer.verdict.retry_after = never ? Verdict::kNever : Left(answer.verdict.retry_after, passed);
   return answer;
 }
 

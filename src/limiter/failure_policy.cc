@@ -83,8 +83,7 @@ void FailurePolicy::DecideLocally() {
                         .limit = &local.limit,
                         .group = counter.group,
                         .units = counter.units,
-                        .seed = local.seed ? &*local.seed : nullptr,
-                        .verdict = {}});
+                        .seed = local.seed ? &*local.seed : nullptr});
   }
   limiter_.local_store().Submit(*this);
 }

@@ -42,7 +42,7 @@ class Fallback::Settlement final : public StoreCheck {
   Settlement(Fallback& owner, PendingCharges::Charge charge)
       : owner_(owner), pending_(std::move(charge)) {
     const auto& owed = std::get<PendingCharges::Charge>(pending_);
-    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units, .verdict = {}});
+    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units});
     demand.mode = Mode::kCharge;
   }
   Settlement(Fallback& owner, PendingLeases::Change its_change, SteadyTime now)
@@ -52,8 +52,7 @@ class Fallback::Settlement final : public StoreCheck {
       counters.push_back({.key = held.key,
                           .limit = held.limit ? &*held.limit : &AnySlots(),
                           .group = held.group,
-                          .units = change.released && change.units ? held.used : held.count,
-                          .verdict = {}});
+                          .units = change.released && change.units ? held.used : held.count});
     }
     leases_units = change.units;
     demand.mode = change.released ? Mode::kSettle : change.renewed ? Mode::kRenew : Mode::kCharge;
@@ -233,13 +232,13 @@ void Fallback::RecordUnknown(std::int64_t units) const {
 
 // Units that are no longer pending are in the store or on their way there. Then the store settles
 // the lease.
-Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
+std::optional<LeaseOutcome> Fallback::SettleLease(const StoreCheck& settle) {
   std::vector<std::int64_t> used;
   for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);
   auto lease = leases.Withdraw(settle.lease->id);
   if (!lease) {
-    const bool known = leases.Settle(settle.lease->id, used);
-    return known ? LocalSettlement::kQueued : LocalSettlement::kUnknown;
+    if (leases.Settle(settle.lease->id, used)) return LeaseOutcome::kQueued;
+    return std::nullopt;
   }
   bool all = true;
   for (std::size_t i = 0; i < lease->held.size(); ++i) {
@@ -254,10 +253,10 @@ Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
     (is_pending ? held.count : held.used) = on_top ? used[i] : kept;
     all &= is_pending;
   }
-  if (all) return LocalSettlement::kDone;
+  if (all) return LeaseOutcome::kSettled;
   lease->released = true;
   leases.Granted(std::move(*lease));
-  return LocalSettlement::kQueued;
+  return LeaseOutcome::kQueued;
 }
 
 // 4. The part is back.

@@ -96,10 +96,9 @@ class Fallback final : public StoreListener {
   void RecordUnknown(std::int64_t units) const;
 
   // Corrects the pending changes of a lease of units that this server granted. kQueued: the store
-  // will settle it. kUnknown: this server has no such lease. `settle` has the original id of the
-  // lease, not NameInStore.
-  enum class LocalSettlement { kDone, kQueued, kUnknown };
-  LocalSettlement SettleLease(const StoreCheck& settle);
+  // will settle it; otherwise kSettled. Empty: this server has no such lease. `settle` has the
+  // original id of the lease, not NameInStore.
+  std::optional<LeaseOutcome> SettleLease(const StoreCheck& settle);
 
   // 4. Whether checks of the counter still avoid the store. Costs a plain load if no part has
   // failed recently.

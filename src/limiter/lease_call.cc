@@ -134,14 +134,7 @@ void LeaseCall::OnDecidedHere() {
     const bool is_known = admitted && fallback.leases.Released(lease->id);
     return is_known ? Report(LeaseOutcome::kSettled) : AskStore();
   }
-  switch (fallback.SettleLease(*this)) {
-    case Fallback::LocalSettlement::kDone:
-      return Report(LeaseOutcome::kSettled);
-    case Fallback::LocalSettlement::kQueued:
-      return Report(LeaseOutcome::kQueued);
-    case Fallback::LocalSettlement::kUnknown:
-      break;
-  }
+  if (const auto outcome = fallback.SettleLease(*this)) return Report(*outcome);
   if (settled == Settled::kAlreadySettled) return Report(LeaseOutcome::kAlreadySettled);
   AskStore();
 }

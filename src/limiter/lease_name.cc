@@ -139,7 +139,7 @@ bool ParseSlots(std::string_view text, LeaseName& name) {
   std::optional<Limit> limit = AnySlots();
   if (!text.starts_with(kKeyStart)) limit = ParseLimitText(CutField(text, '|'));
   if (!limit || !TakesLeases(*limit) || !IsKeyOf(*limit, text)) return false;
-  name.counters.push_back({.key = std::string(text), .limit = *limit, .counts = {}});
+  name.counters.push_back({.key = std::string(text), .limit = *limit});
   return true;
 }
 
@@ -249,9 +249,8 @@ void LeaseName::Add(const CounterCheck& counter, std::uint32_t index, const Coun
 
 void LeaseName::AddSlots(const CounterCheck& counter) {
   const bool adapts = AdaptationOf(*counter.limit) != nullptr;
-  counters.push_back({.key = std::string(counter.key),
-                      .limit = adapts ? *counter.limit : AnySlots(),
-                      .counts = {}});
+  counters.push_back(
+      {.key = std::string(counter.key), .limit = adapts ? *counter.limit : AnySlots()});
 }
 
 void LeaseName::SetTaken(Time at) {
@@ -309,11 +308,8 @@ void LeaseName::FillIn(StoreCheck& check) {
   std::erase_if(counters, [](const Counter& it) { return it.stays; });
   check.counters.clear();
   for (const Counter& counter : counters) {
-    check.counters.push_back({.key = counter.key,
-                              .limit = &counter.limit,
-                              .group = counter.group,
-                              .units = kAsTaken,
-                              .verdict = {}});
+    check.counters.push_back(
+        {.key = counter.key, .limit = &counter.limit, .group = counter.group, .units = kAsTaken});
   }
   check.leases_units = units;
 }

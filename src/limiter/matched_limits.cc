@@ -96,8 +96,7 @@ void MatchedLimits::Add(const RuleMatch& match, const IndexedLimit& limit, std::
   check.counters.push_back({.key = std::string_view(keys_).substr(begin),
                             .limit = &limit.limit,
                             .group = group,
-                            .units = units,
-                            .verdict = {}});
+                            .units = units});
   const Adaptation* const adapt = AdaptationOf(limit.limit);
   limits.push_back({.rule = match.rule,
                     .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
@@ -105,8 +104,7 @@ void MatchedLimits::Add(const RuleMatch& match, const IndexedLimit& limit, std::
                     .algorithm = AlgorithmOf(limit.limit),
                     .lower_bound = adapt != nullptr ? adapt->min : 0,
                     .units = units,
-                    .counts = &limit.counts,
-                    .verdict = {}});
+                    .counts = &limit.counts});
   has_enforced_ |= enforced;
 }
 

@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 #include "limiter/check_answer.h"
 #include "limiter/key_sketch.h"
-#include "metrics/thread_slot.h"
+#include "metrics/counter.h"
 #include "store/store.h"
 
 namespace sluice {

@@ -115,12 +115,9 @@ void CallChannel::WakeAll() {
 
 // The results of a batch are in the order of its checks.
 void CallChannel::Record(Message& message, std::string_view answer) {
-  bool well_formed;
-  if (shared_.plan.rpc == Rpc::kUnary) {
-    well_formed = ReadResponse(answer, results_.emplace_back());
-  } else {
-    well_formed = ReadResults(answer, results_);
-  }
+  const bool well_formed = shared_.plan.rpc == Rpc::kUnary
+                               ? ReadResponse(answer, results_.emplace_back())
+                               : ReadResults(answer, results_);
   if (!well_formed) {
     shared_.recorder.Fail(message,
                           {GrpcStatus::kInternal, "the answer is not a valid protobuf message"});

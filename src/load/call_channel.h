@@ -4,7 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <string>
 #include <vector>
 
 #include "client/grpc_call.h"

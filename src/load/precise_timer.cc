@@ -12,11 +12,11 @@ PreciseTimer::PreciseTimer(net::EpollLoop& loop, std::function<void()> on_time)
     : loop_(loop),
       on_time_(std::move(on_time)),
       fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
-  loop_.poller().Watch(fd_, EPOLLIN, *this);
+  loop_.Watch(fd_, EPOLLIN, *this);
 }
 
 PreciseTimer::~PreciseTimer() {
-  loop_.poller().Unwatch(fd_, *this);
+  loop_.Unwatch(fd_, *this);
   close(fd_);
 }
 

@@ -40,15 +40,12 @@ Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
               .writer = RequestWriter(plan, number),
               .recorder = {},
               .on_room = [this] { OnEvent(); }},
-      timer_(std::make_unique<PreciseTimer>(loop, [this] { OnEvent(); })) {}
-
-Worker::~Worker() { loop_.DisposeLater(std::move(timer_)); }
+      timer_(loop, [this] { OnEvent(); }) {}
 
 void Worker::Connect(const net::TlsClientContext* tls, std::uint32_t quota) {
-  pending_.push_back(
-      {.connection = std::make_unique<Http2Connection>(loop_, shared_.plan.target, tls,
-                                                       shared_.plan.timeout, [this] { OnEvent(); }),
-       .quota = quota});
+  auto connection = std::make_unique<Http2Connection>(loop_, shared_.plan.target, tls,
+                                                      shared_.plan.timeout, [this] { OnEvent(); });
+  pending_.emplace_back(std::move(connection), quota);
 }
 
 void Worker::Begin(const Schedule& schedule, SteadyTime measure_from) {
@@ -90,26 +87,26 @@ void Worker::Flush() {
   const SteadyTime now = SteadyNow();
   if (send_at_ <= now || send_at_ == SteadyTime::max()) SendDue(now);
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
-  if (!HasEnded(now)) return timer_->WakeAt(WakeAt(now));
+  if (!HasEnded(now)) return timer_.WakeAt(WakeAt(now));
   if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
   // The run includes the time after the last message, in which none was due.
   if (schedule_.is_open() && shared_.plan.messages == 0 && shared_.recorder.stats().lost.empty()) {
     shared_.recorder.ExtendTo(schedule_.end());
   }
-  timer_->WakeAt(SteadyTime::max());
+  timer_.WakeAt(SteadyTime::max());
   channels_.clear();  // late answers do not count
   SetState(State::kEnded);
 }
 
 void Worker::CheckConnections() {
   bool all_settled = true;
-  for (const Pending& pending : pending_) {
-    all_settled &= pending.connection->settled();
-    if (connect_error_.empty()) connect_error_ = pending.connection->loss();
+  for (const auto& [connection, quota] : pending_) {
+    all_settled &= connection->settled();
+    if (connect_error_.empty()) connect_error_ = connection->loss();
   }
   if (!connect_error_.empty()) return SetState(State::kReady);
   if (!all_settled) return;
-  max_streams_ = pending_.front().connection->max_streams();
+  max_streams_ = pending_.front().first->max_streams();
   SetState(State::kReady);
 }
 

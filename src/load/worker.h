@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "load/channel.h"
@@ -32,7 +32,6 @@ class Worker final : public net::Flushable {
   // called with each new state.
   Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
          std::function<void(State)> on_change);
-  ~Worker() override;
 
   // Starts to connect. At most `quota` messages are in flight on the connection.
   void Connect(const net::TlsClientContext* tls, std::uint32_t quota);
@@ -55,11 +54,6 @@ class Worker final : public net::Flushable {
   const LoadStats& stats() const { return shared_.recorder.stats(); }
 
  private:
-  struct Pending {
-    std::unique_ptr<Http2Connection> connection;
-    std::uint32_t quota = 0;
-  };
-
   void OnEvent();
   void Flush() override;
   void CheckConnections();
@@ -77,7 +71,8 @@ class Worker final : public net::Flushable {
   State state_ = State::kConnecting;
   std::string connect_error_;
   std::uint32_t max_streams_ = 0;
-  std::vector<Pending> pending_;  // the connections before Begin
+  // The connections before Begin, and their quotas.
+  std::vector<std::pair<std::unique_ptr<Http2Connection>, std::uint32_t>> pending_;
 
   SteadyTime measure_from_{};
   Schedule schedule_;
@@ -89,7 +84,7 @@ class Worker final : public net::Flushable {
   SteadyTime send_at_{};       // when to send next; max(): once a channel has room
   SteadyTime full_at_{};       // when a message was last due and no channel had room
   std::chrono::duration<double> cpu_before_{-1};  // before the measured part; negative: not set
-  std::unique_ptr<PreciseTimer> timer_;
+  PreciseTimer timer_;
 };
 
 }  // namespace sluice::load

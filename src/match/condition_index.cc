@@ -63,47 +63,29 @@ struct MatcherKeyHash {
   std::size_t operator()(const MatcherKey& key) const { return Of(*key.pattern); }
 };
 
+// The number of entries in each bucket.
+using Population = std::unordered_map<Bucket, std::uint32_t, BucketHash>;
+
+// The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
+// text, since a longer prefix or network matches less often.
+using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
+constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
+
+Score ScoreOf(AttributeId attribute, const Matcher& matcher, const Population& population) {
+  std::uint32_t fullest = 0;
+  Kind costliest = Kind::kExact;
+  std::int64_t length = std::numeric_limits<std::int64_t>::max();
+  const bool fileable = VisitAtoms(matcher, [&](const Matcher& atom) {
+    fullest = std::max(fullest, population.at(BucketOf(attribute, atom)));
+    costliest = std::max(costliest, atom.kind);
+    const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
+                                                   : static_cast<std::int64_t>(atom.text.size());
+    length = std::min(length, specific);
+  });
+  return fileable ? Score{fullest, costliest, -length} : kWorst;
+}
+
 }  // namespace
-
-// Chooses the condition under which each list is filed.
-class ConditionIndex::Selection {
- public:
-  void Count(const CompiledConditions& conditions) {
-    for (const CompiledCondition& condition : conditions) {
-      VisitAtoms(*condition.matcher,
-                 [&](const Matcher& atom) { ++population_[BucketOf(condition.attribute, atom)]; });
-    }
-  }
-
-  // Returns conditions.end() if no condition is suitable.
-  CompiledConditions::iterator Choose(CompiledConditions& conditions) const {
-    const auto score = [this](const CompiledCondition& condition) { return ScoreOf(condition); };
-    const auto best = std::ranges::min_element(conditions, {}, score);
-    return best == conditions.end() || score(*best) == kWorst ? conditions.end() : best;
-  }
-
- private:
-  // The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
-  // text, since a longer prefix or network matches less often.
-  using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
-  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
-
-  Score ScoreOf(const CompiledCondition& condition) const {
-    std::uint32_t fullest = 0;
-    Kind costliest = Kind::kExact;
-    std::int64_t length = std::numeric_limits<std::int64_t>::max();
-    const bool fileable = VisitAtoms(*condition.matcher, [&](const Matcher& atom) {
-      fullest = std::max(fullest, population_.at(BucketOf(condition.attribute, atom)));
-      costliest = std::max(costliest, atom.kind);
-      const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
-                                                     : static_cast<std::int64_t>(atom.text.size());
-      length = std::min(length, specific);
-    });
-    return fileable ? Score{fullest, costliest, -length} : kWorst;
-  }
-
-  std::unordered_map<Bucket, std::uint32_t, BucketHash> population_;
-};
 
 Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Condition>* const> lists,
                                              const AttributeTable& attributes) {
@@ -147,13 +129,23 @@ Result<std::vector<ConditionIndex::CompiledConditions>> ConditionIndex::CompileA
 
 // For each entry, the index of the condition to file it under, or the number of its conditions if
 // none is suitable.
-std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<CompiledConditions> all) {
-  Selection selection;
-  for (const CompiledConditions& conditions : all) selection.Count(conditions);
+std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<const CompiledConditions> all) {
+  Population population;
+  for (const CompiledConditions& conditions : all) {
+    for (const CompiledCondition& condition : conditions) {
+      VisitAtoms(*condition.matcher,
+                 [&](const Matcher& atom) { ++population[BucketOf(condition.attribute, atom)]; });
+    }
+  }
+  const auto score_of = [&](const CompiledCondition& condition) {
+    return ScoreOf(condition.attribute, *condition.matcher, population);
+  };
   std::vector<std::size_t> chosen;
   chosen.reserve(all.size());
-  for (CompiledConditions& conditions : all) {
-    chosen.push_back(static_cast<std::size_t>(selection.Choose(conditions) - conditions.begin()));
+  for (const CompiledConditions& conditions : all) {
+    auto best = std::ranges::min_element(conditions, {}, score_of);
+    if (best != conditions.end() && score_of(*best) == kWorst) best = conditions.end();
+    chosen.push_back(static_cast<std::size_t>(best - conditions.begin()));
   }
   return chosen;
 }

@@ -35,12 +35,11 @@ class ConditionIndex {
     std::shared_ptr<const Matcher> matcher;
   };
   using CompiledConditions = std::vector<CompiledCondition>;
-  class Selection;
 
   // The steps of Build.
   static Result<std::vector<CompiledConditions>> CompileAll(
       std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes);
-  static std::vector<std::size_t> ChooseAll(std::span<CompiledConditions> all);
+  static std::vector<std::size_t> ChooseAll(std::span<const CompiledConditions> all);
   void File(EntryId entry, std::size_t chosen);
 
   bool Holds(EntryId entry, const RequestAttributes& facts) const;

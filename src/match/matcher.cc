@@ -39,24 +39,14 @@ bool Matcher::Matches(const AttributeValue* fact) const {
   // Tested first, because a nested `not` holds for an absent attribute.
   if (kind == Kind::kNot) return !of.front().Matches(fact);
   if (kind == Kind::kAnyOf) {
-    return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });
+    return std::ranges::any_of(of, [&](const Matcher& part) { return part.Matches(fact); });
   }
-  if (fact == nullptr) return false;
-  switch (kind) {
-    case Kind::kExact:
-      return fact->text() == text;
-    case Kind::kPrefix:
-      return fact->text().starts_with(text);
-    case Kind::kRegex:
-      return re2::RE2::FullMatch({fact->text().data(), fact->text().size()}, *regex);
-    case Kind::kCidr:
-      return fact->address && network.Contains(*fact->address);
-    case Kind::kExists:
-    case Kind::kAnyOf:
-    case Kind::kNot:
-      break;
-  }
-  return true;
+  if (fact == nullptr || kind == Kind::kExists) return fact != nullptr;
+  if (kind == Kind::kCidr) return fact->address && network.Contains(*fact->address);
+  const std::string_view value = fact->text();
+  if (kind == Kind::kExact) return value == text;
+  if (kind == Kind::kPrefix) return value.starts_with(text);
+  return re2::RE2::FullMatch({value.data(), value.size()}, *regex);
 }
 
 Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text) {

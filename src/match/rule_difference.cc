@@ -1,8 +1,10 @@
 #include "match/rule_difference.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +12,11 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kNamesShown = 5;
+
+// Names of rules and domains.
+struct Difference {
+  std::vector<std::string> added, removed, changed;
+};
 
 // A compile-time check that no field is forgotten: a new field breaks the binding. The position of
 // a rule is ignored.
@@ -33,7 +40,7 @@ std::string NameOf(const Domain& domain) { return "domain " + domain.name; }
 
 template <typename Item>
 void CompareItems(std::span<const Item> before, std::span<const Item> after,
-                  RuleDifference& difference) {
+                  Difference& difference) {
   std::unordered_map<std::string, const Item*> removed;
   for (const Item& item : before) removed.emplace(NameOf(item), &item);
   for (const Item& item : after) {
@@ -48,32 +55,27 @@ void CompareItems(std::span<const Item> before, std::span<const Item> after,
 }
 
 std::string Part(const std::vector<std::string>& names, std::string_view what) {
-  const auto shown = std::min(names.size(), kNamesShown);
-  const auto rest = names.size() - shown;
-  return fmt::format(
-      "{} {} ({}{})", names.size(), what,
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-      rest > 0 ? fmt::format(" and {} more", rest) : "");
+  const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
+  const auto rest = names.size() - shown.size();
+  return fmt::format("{} {} ({}{})", names.size(), what, fmt::join(shown, ", "),
+                     rest > 0 ? fmt::format(" and {} more", rest) : "");
 }
 
 }  // namespace
 
-std::string RuleDifference::ToString() const {
-  std::vector<std::string> parts;
-  if (!added.empty()) parts.push_back(Part(added, "added"));
-  if (!removed.empty()) parts.push_back(Part(removed, "removed"));
-  if (!changed.empty()) parts.push_back(Part(changed, "changed"));
-  return parts.empty() ? "none changed" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
-RuleDifference Compare(const RuleIndex& before, const RuleIndex& after) {
-  RuleDifference difference;
+std::string DescribeDifference(const RuleIndex& before, const RuleIndex& after) {
+  Difference difference;
   CompareItems(before.domains(), after.domains(), difference);
   CompareItems(before.rules(), after.rules(), difference);
-  for (auto* names : {&difference.added, &difference.removed, &difference.changed}) {
-    std::sort(names->begin(), names->end());
-  }
-  return difference;
+  std::vector<std::string> parts;
+  const auto describe = [&](std::vector<std::string>& names, std::string_view what) {
+    std::ranges::sort(names);
+    if (!names.empty()) parts.push_back(Part(names, what));
+  };
+  describe(difference.added, "added");
+  describe(difference.removed, "removed");
+  describe(difference.changed, "changed");
+  return parts.empty() ? "none changed" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace sluice

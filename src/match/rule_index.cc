@@ -114,6 +114,17 @@ Result<void> CheckTags(const Rule& rule) {
                                      rule.location, rule.name, repeated));
 }
 
+Result<void> CheckRules(const Domain& domain) {
+  std::unordered_set<std::string_view> names;
+  for (const Rule& rule : domain.rules) {
+    if (!names.insert(rule.name).second) {
+      return InvalidArgument(fmt::format("{}: rule \"{}\" occurs twice", rule.location, rule.name));
+    }
+    if (auto checked = CheckTags(rule); !checked) return checked;
+  }
+  return {};
+}
+
 // `counter`: the rule's part of the key of a counter.
 Result<std::unique_ptr<CompiledOverrides>> CompileOverrides(const std::vector<Override>& overrides,
                                                             const std::string& counter,
@@ -210,8 +221,7 @@ struct RuleIndex::State {
   Options options;
 
   Result<void> AddDomain(Domain&& domain);
-  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
-  Result<void> IndexDomain(CompiledDomain& domain);
+  Result<void> AddRules(Domain&& domain, CompiledDomain& compiled);
   void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
              RuleMatch& match) const;
 };
@@ -231,38 +241,25 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain) {
     compiled_domain.colocate = AttributeInKey(domain.colocate);
     compiled_domain.colocate_id = compiled_domain.attributes.Find(domain.colocate)->id;
   }
-  if (auto added = AddRules(std::move(domain), compiled_domain); !added) {
-    return added;
-  }
-  return IndexDomain(compiled_domain);
+  return AddRules(std::move(domain), compiled_domain);
 }
 
-Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain) {
-  std::unordered_set<std::string_view> names;
-  for (const Rule& rule : domain.rules) {
-    if (!names.insert(rule.name).second) {
-      return InvalidArgument(fmt::format("{}: rule \"{}\" occurs twice", rule.location, rule.name));
-    }
-    if (auto checked = CheckTags(rule); !checked) return checked;
-  }
+Result<void> RuleIndex::State::AddRules(Domain&& domain, CompiledDomain& compiled_domain) {
+  if (auto checked = CheckRules(domain); !checked) return checked;
+  std::vector<const std::vector<Condition>*> lists;
   for (Rule& rule : domain.rules) {
     auto compiled_rule = CompileRule(rule, compiled_domain);
     if (!compiled_rule) return compiled_rule.error();
     compiled.push_back(std::move(*compiled_rule));
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
+    lists.push_back(&rules.back().rule.match);
   }
   domain.rules = std::vector<Rule>();  // assigning {} would keep the memory
   settings.push_back(std::move(domain));
-  return {};
-}
-
-Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
-  std::vector<const std::vector<Condition>*> lists;
-  for (auto id = domain.first_id; id < rules.size(); ++id) lists.push_back(&rules[id].rule.match);
-  auto index = ConditionIndex::Build(lists, domain.attributes);
+  auto index = ConditionIndex::Build(lists, compiled_domain.attributes);
   if (!index) return index.error();
-  domain.rules = std::move(*index);
+  compiled_domain.rules = std::move(*index);
   return {};
 }
 

@@ -1,17 +1,27 @@
-// A number that only increases, cheap enough to count every check: each thread adds to a separate
-// cell, and Value sums the cells.
+// A counter and a gauge, cheap enough to be changed by every check.
 //
-// Thread-safe. Created by MetricsRegistry, which owns the cells.
+// Thread-safe. Created by MetricsRegistry, which owns the gauges and the cells of counters.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-
-#include "metrics/thread_slot.h"
+#include <limits>
 
 namespace sluice {
+
+// The index of a metric's cell that a thread writes to. Few threads share a slot, which reduces
+// contention on cache lines.
+inline constexpr std::size_t kThreadSlots = 16;
+
+// The slot of the calling thread, from 0 to kThreadSlots - 1. Constant for a thread.
+inline std::size_t ThreadSlot() {
+  static std::atomic<std::size_t> next{0};
+  thread_local const std::size_t slot = next.fetch_add(1, std::memory_order_relaxed) % kThreadSlots;
+  return slot;
+}
 
 // The cells of eight counters. Each line belongs to one thread slot, so that threads of different
 // slots never write to the same cache line. A counter takes 128 bytes rather than 16 cache lines.
@@ -24,6 +34,7 @@ struct CounterBlock {
   std::array<Line, kThreadSlots> lines;
 };
 
+// A number that only increases: each thread adds to a separate cell, and Value sums the cells.
 class Counter {
  public:
   // REQUIRES: `cell` < CounterBlock::kCounters, used by no other counter.
@@ -44,6 +55,21 @@ class Counter {
  private:
   CounterBlock& block_;
   const std::size_t cell_;
+};
+
+// A number that can go up and down: a depth, a size, a state of 0 or 1, a time.
+class Gauge {
+ public:
+  void Set(double value) { value_.store(value, std::memory_order_relaxed); }
+  void Add(double by) { value_.fetch_add(by, std::memory_order_relaxed); }
+  double Value() const { return value_.load(std::memory_order_relaxed); }
+
+  // Leaves the gauge out of the page until it is set again: what it measures is gone.
+  void Hide() { Set(std::numeric_limits<double>::quiet_NaN()); }
+  bool hidden() const { return std::isnan(Value()); }
+
+ private:
+  std::atomic<double> value_{0};
 };
 
 }  // namespace sluice

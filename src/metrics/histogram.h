@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "metrics/thread_slot.h"
+#include "metrics/counter.h"
 
 namespace sluice {
 
@@ -30,8 +30,6 @@ class Histogram {
   explicit Histogram(std::span<const Duration> bounds) : bound_count_(bounds.size()) {
     std::copy(bounds.begin(), bounds.end(), bounds_.begin());
   }
-  Histogram(const Histogram&) = delete;
-  Histogram& operator=(const Histogram&) = delete;
 
   void Observe(Duration took) {
     const auto bound = std::lower_bound(bounds().begin(), bounds().end(), took);

@@ -123,7 +123,7 @@ struct MetricsRegistry::State {
 };
 
 MetricsRegistry::MetricsRegistry(std::size_t max_series)
-    : state_(new State{.max_series = max_series, .blocks = {}, .families = {}}) {}
+    : state_(new State{.max_series = max_series}) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 MetricsRegistry& MetricsRegistry::Unread() {

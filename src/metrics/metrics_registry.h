@@ -15,7 +15,6 @@
 
 #include "base/mutex.h"
 #include "metrics/counter.h"
-#include "metrics/gauge.h"
 #include "metrics/histogram.h"
 
 namespace sluice {

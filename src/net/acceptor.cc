@@ -108,7 +108,7 @@ void Acceptor::Start(EpollLoop& loop, OnConnection on_connection) {
   loop_ = &loop;
   on_connection_ = std::move(on_connection);
   pause_ = std::make_unique<Timer>(loop.timers(), [this] { SetWatching(true); });
-  for (const auto& it : listeners_) loop.poller().Watch(it->socket.fd(), EPOLLIN, *it);
+  for (const auto& it : listeners_) loop.Watch(it->socket.fd(), EPOLLIN, *it);
 }
 
 void Acceptor::Stop() {
@@ -116,7 +116,7 @@ void Acceptor::Stop() {
   if (pause_) pause_->Cancel();
   if (address_.is_unix()) unlink(address_.unix_path.c_str());
   for (const auto& it : listeners_) {
-    if (loop_ != nullptr) loop_->poller().Unwatch(it->socket.fd(), *it);
+    if (loop_ != nullptr) loop_->Unwatch(it->socket.fd(), *it);
     it->socket.Close();
   }
 }
@@ -147,19 +147,15 @@ void Acceptor::RejectConnections(Listener& listener, int error) {
     SetWatching(false);
     pause_->Start(loop_->now() + kPause);
   }
-  LogRejected(error);
-}
-
-void Acceptor::SetWatching(bool watching) {
-  const std::uint32_t events = watching ? std::uint32_t{EPOLLIN} : 0;
-  for (const auto& it : listeners_) loop_->poller().ChangeEvents(it->socket.fd(), events, *it);
-}
-
-void Acceptor::LogRejected(int error) {
   if (loop_->now() < next_log_) return;
   next_log_ = loop_->now() + std::chrono::seconds(1);
   spdlog::warn("{}: cannot accept connections: {}; {} refused (raise the limit of open files)",
                address_.ToString(), ErrorText(error), std::exchange(turned_away_, 0));
+}
+
+void Acceptor::SetWatching(bool watching) {
+  const std::uint32_t events = watching ? std::uint32_t{EPOLLIN} : 0;
+  for (const auto& it : listeners_) loop_->ChangeEvents(it->socket.fd(), events, *it);
 }
 
 }  // namespace sluice::net

@@ -67,7 +67,6 @@ class Acceptor {
   void RejectConnections(Listener& listener, int error);
   void SetWatching(bool watching);
   bool listening() const { return listeners_.front()->socket.is_open(); }
-  void LogRejected(int error);
 
   Address address_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // at least one

@@ -15,20 +15,20 @@ namespace {
 // DisposeLater.
 class PendingSocket final : public EventHandler {
  public:
-  PendingSocket(Poller& poller, Socket socket, std::function<void(int)> done)
-      : poller_(poller), socket_(std::move(socket)), done_(std::move(done)) {
-    poller_.Watch(socket_.fd(), EPOLLOUT, *this);
+  PendingSocket(EpollLoop& loop, Socket socket, std::function<void(int)> done)
+      : loop_(loop), socket_(std::move(socket)), done_(std::move(done)) {
+    loop_.Watch(socket_.fd(), EPOLLOUT, *this);
   }
 
   Socket Take() {
-    poller_.Unwatch(socket_.fd(), *this);
+    loop_.Unwatch(socket_.fd(), *this);
     return std::move(socket_);
   }
 
  private:
   void OnEvents(std::uint32_t) override { done_(socket_.TakeError()); }
 
-  Poller& poller_;
+  EpollLoop& loop_;
   Socket socket_;
   const std::function<void(int)> done_;
 };
@@ -63,9 +63,9 @@ class Attempt final : public ConnectAttempt {
     if (!socket) return TryNext(socket.error().message);
     const int failed = ::connect(socket->fd(), endpoint.get(), endpoint.size);
     if (failed != 0 && errno != EINPROGRESS) return TryNext(ErrorText(errno));
-    pending_ = std::make_unique<PendingSocket>(
-        loop_.poller(), std::move(*socket),
-        [this](int error) { error == 0 ? Succeed() : TryNext(ErrorText(error)); });
+    pending_ = std::make_unique<PendingSocket>(loop_, std::move(*socket), [this](int error) {
+      error == 0 ? Succeed() : TryNext(ErrorText(error));
+    });
     timer_.Start(loop_.now() + timeout_);
   }
 

@@ -93,9 +93,9 @@ void ConnectionServer::Add(Arrival arrival) {
     return;
   }
   bool has_place = arrival.has_place || count_.TryAdd();
-  const bool spares_small = arrival.turned_away < threads_.size();
+  const bool spares_more = arrival.turned_away < threads_.size();
   // Another loop may take the place that this one has freed.
-  while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network(), spares_small)) {
+  while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network(), spares_more)) {
     has_place = count_.TryAdd();
   }
   if (!has_place && arrival.turned_away + 1 < 2 * threads_.size()) {

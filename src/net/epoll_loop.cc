@@ -1,20 +1,22 @@
 #include "net/epoll_loop.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <random>
 
-#include "metrics/histogram.h"
-#include "net/socket_transport.h"
-
 namespace sluice::net {
-namespace {
-
-constexpr std::chrono::seconds kIdle(1);
-
-}  // namespace
 
 EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
-    : Loop(index, std::random_device{}()), resolver_(resolver), last_end_(SteadyNow()) {}
+    : Loop(index, std::random_device{}()),
+      resolver_(resolver),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      last_end_(SteadyNow()) {
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
 
 // Tasks that did not run may own transports, so they are destroyed before DisposeAll.
 EpollLoop::~EpollLoop() {
@@ -25,16 +27,18 @@ EpollLoop::~EpollLoop() {
   }
   dropped.clear();
   DisposeAll();
+  ::close(wake_);
+  ::close(epoll_);
 }
 
 void EpollLoop::Run() {
   SetCurrent(this);
   while (!stopped_.load(std::memory_order_relaxed)) {
     const SteadyTime wake = timers().NextWake();
-    poller_.Wait(WaitMilliseconds(wake));
+    ready_ = std::max(0, epoll_wait(epoll_, events_.data(), kMaxEvents, WaitMilliseconds(wake)));
     const SteadyTime began = SteadyNow();
     BeginIteration(began);
-    poller_.Dispatch();
+    Dispatch();
     RunTasks();
     EndIteration();
     const SteadyTime ended = SteadyNow();
@@ -56,7 +60,8 @@ void EpollLoop::Post(Task task) {
     was_empty = tasks_.empty();
     tasks_.push_back(std::move(task));
   }
-  if (was_empty) poller_.Wake();
+  constexpr std::uint64_t kOne = 1;
+  if (was_empty) static_cast<void>(!::write(wake_, &kOne, sizeof kOne));
 }
 
 // Tasks posted by tasks run in the next iteration, so that they cannot starve connections.
@@ -65,7 +70,8 @@ void EpollLoop::RunTasks() {
     const MutexLock lock(mutex_);
     if (tasks_.empty()) return;
     running_.swap(tasks_);
-    poller_.ClearWake();
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(wake_, &count, sizeof count));
   }
   for (Task& task : running_) task();
   running_.clear();
@@ -79,6 +85,7 @@ int EpollLoop::WaitMilliseconds(SteadyTime wake) const {
 
 // An idle loop runs no iterations, so load_ is out of date.
 std::uint32_t EpollLoop::load() const {
+  constexpr std::chrono::seconds kIdle(1);
   const bool idle = SteadyNow() - last_end_.load(std::memory_order_relaxed) > kIdle;
   return idle ? 0 : load_.load(std::memory_order_relaxed);
 }
@@ -96,9 +103,29 @@ void EpollLoop::NoteLoad(SteadyTime began, SteadyTime ended) {
   load_.store(static_cast<std::uint32_t>(now * 1024 + 0.5), std::memory_order_relaxed);
 }
 
-TransportPtr EpollLoop::Adopt(Socket socket, FlushStage stage) {
-  return TransportPtr(new SocketTransport(*this, poller_, std::move(socket), stage),
-                      TransportDeleter{.loop = this});
+void EpollLoop::Dispatch() {
+  for (int i = 0; i < ready_; ++i) {
+    auto* const handler = static_cast<EventHandler*>(events_[i].data.ptr);
+    if (handler != nullptr) handler->OnEvents(events_[i].events);
+  }
+  ready_ = 0;
+}
+
+void EpollLoop::Watch(int fd, std::uint32_t events, EventHandler& handler) {
+  epoll_event event{.events = events, .data = {.ptr = &handler}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+}
+
+void EpollLoop::ChangeEvents(int fd, std::uint32_t events, EventHandler& handler) {
+  epoll_event event{.events = events, .data = {.ptr = &handler}};
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
+}
+
+void EpollLoop::Unwatch(int fd, EventHandler& handler) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  for (int i = 0; i < ready_; ++i) {
+    if (events_[i].data.ptr == &handler) events_[i].data.ptr = nullptr;
+  }
 }
 
 }  // namespace sluice::net

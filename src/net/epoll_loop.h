@@ -6,23 +6,32 @@
 // Loop.
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "metrics/histogram.h"
 #include "net/loop.h"
-#include "net/poller.h"
 #include "net/socket.h"
-
-namespace sluice {
-class Histogram;
-}
 
 namespace sluice::net {
 
 class Resolver;
+
+// Receives the events of a file descriptor. Loop thread only. After Unwatch, it must be destroyed
+// by DisposeLater, not at once.
+class EventHandler : public Disposable {
+ public:
+  // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+  virtual void OnEvents(std::uint32_t events) = 0;
+};
 
 class EpollLoop final : public Loop {
  public:
@@ -50,15 +59,31 @@ class EpollLoop final : public Loop {
   // The part of about the last second in which this loop was busy, in 1/1024. Thread-safe.
   std::uint32_t load() const;
 
-  Poller& poller() { return poller_; }
+  // Calls `handler` for `events` of `fd` (level-triggered), from Watch to Unwatch.
+  void Watch(int fd, std::uint32_t events, EventHandler& handler);
+  void ChangeEvents(int fd, std::uint32_t events, EventHandler& handler);
+  // Also discards events that are ready for `handler`.
+  void Unwatch(int fd, EventHandler& handler);
+
+  // Buffers shared by all handlers. The next read or flush overwrites the contents.
+  std::array<char, Transport::kReadBytes>& read_buffer() { return read_buffer_; }
+  std::string& write_buffer() { return write_buffer_; }
 
  private:
+  static constexpr std::size_t kMaxEvents = 256;
+
+  void Dispatch();
   int WaitMilliseconds(SteadyTime wake) const;
   void RunTasks() SLUICE_EXCLUDES(mutex_);
   void NoteLoad(SteadyTime began, SteadyTime ended);
 
   Resolver& resolver_;
-  Poller poller_;
+  const int epoll_;
+  const int wake_;  // an eventfd; readable while tasks_ has tasks
+  std::array<epoll_event, kMaxEvents> events_;
+  int ready_ = 0;  // number of valid entries in events_
+  std::string write_buffer_;
+  std::array<char, Transport::kReadBytes> read_buffer_;
   std::atomic<bool> stopped_ = false;
   std::atomic<std::uint32_t> load_ = 0;
   std::atomic<SteadyTime> last_end_;  // of the latest iteration

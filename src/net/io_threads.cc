@@ -8,12 +8,6 @@
 #include "base/notification.h"
 
 namespace sluice::net {
-namespace {
-
-// Loads are compared in steps of 1/8 of a thread.
-constexpr std::uint32_t kLoadStep = 128;
-
-}  // namespace
 
 IoThreads::IoThreads(std::size_t count, Resolver::Lookup lookup) : resolver_(std::move(lookup)) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -50,6 +44,7 @@ void IoThreads::RunOnEach(const std::function<void(EpollLoop&)>& task) {
 }
 
 LoopAssignment IoThreads::AssignConnection() {
+  constexpr std::uint32_t kLoadStep = 128;  // loads are compared in steps of 1/8 of a thread
   const auto rank = [](const auto& it) {
     return std::pair(it->loop.load() / kLoadStep, it->connections.load(std::memory_order_relaxed));
   };

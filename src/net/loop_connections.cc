@@ -10,6 +10,9 @@ namespace {
 // all.
 constexpr std::size_t kRoomPart = 64;
 
+// A peer is spared for so long while connections on another loop have waited longer for theirs.
+constexpr std::chrono::milliseconds kGrace(50);
+
 // The maximum number of connections without a place. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
 
@@ -21,14 +24,22 @@ SteadyTime EndOfAge(Loop& loop, Duration max_age) {
 
 }  // namespace
 
-std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std::size_t least,
-                                       std::size_t share, std::size_t count) {
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
+                                       const Occupant& newcomer, std::size_t share,
+                                       std::size_t count) {
   using Rank = std::tuple<bool, int, SteadyTime, std::size_t>;
+  const auto waiting = std::ranges::count_if(occupants, &Occupant::waits_for_peer);
+  const bool most_wait = 2 * static_cast<std::size_t>(waiting) > occupants.size();
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < occupants.size(); ++i) {
     const Occupant& it = occupants[i];
-    if (it.state == Occupant::State::kBusy || it.places < least) continue;
-    ranks.emplace_back(it.places <= share, -static_cast<int>(it.state), it.since, i);
+    if (most_wait) {
+      if (!it.waits_for_peer() || it.waiting < newcomer.waiting || it.since > newcomer.since)
+        continue;
+      ranks.emplace_back(false, 0, it.since, i);
+    } else if (it.state != Occupant::State::kBusy && it.places >= newcomer.places) {
+      ranks.emplace_back(it.places <= share, -static_cast<int>(it.state), it.since, i);
+    }
   }
   const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(count, ranks.size()));
   std::partial_sort(ranks.begin(), end, ranks.end());
@@ -124,9 +135,15 @@ void LoopConnections::Remove(ServedConnection& connection) {
   all_.erase(connection.in_owner_);
 }
 
-bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_small) {
-  const std::size_t least = std::max(count_.Of(newcomer), spares_small ? count_.share() : 0);
-  const auto victims = Victims(least, std::max<std::size_t>(all_.size() / kRoomPart, 1));
+bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_more) {
+  const auto waits = [&](const auto& it) {
+    return it->has_place() && it->network_->first == newcomer && it->AsOccupant().waits_for_peer();
+  };
+  const Occupant arriving = {
+      .since = loop_.now() - (spares_more ? kGrace : Duration::zero()),
+      .places = std::max(count_.Of(newcomer), spares_more ? count_.share() : 0),
+      .waiting = static_cast<std::size_t>(std::ranges::count_if(all_, waits))};
+  const auto victims = Victims(arriving, std::max<std::size_t>(all_.size() / kRoomPart, 1));
   for (ServedConnection* const it : victims) CloseForRoom(*it);
   return !victims.empty();
 }
@@ -136,18 +153,23 @@ void LoopConnections::CloseForRoom(ServedConnection& connection) {
   connection.Close();
 }
 
-std::vector<ServedConnection*> LoopConnections::Victims(std::size_t least,
+std::vector<ServedConnection*> LoopConnections::Victims(const Occupant& newcomer,
                                                         std::size_t count) const {
   std::vector<ServedConnection*> connections;
   std::vector<Occupant> occupants;
+  std::unordered_map<const ConnectionCount::Network*, std::size_t> waiting;
   for (const auto& it : all_) {
     if (!it->has_place()) continue;
     connections.push_back(it.get());
     occupants.push_back(it->AsOccupant());
-    occupants.back().places = it->network_->second;
+    if (occupants.back().waits_for_peer()) ++waiting[it->network_];
+  }
+  for (std::size_t i = 0; i < occupants.size(); ++i) {
+    occupants[i].places = connections[i]->network_->second;
+    occupants[i].waiting = waiting[connections[i]->network_];
   }
   std::vector<ServedConnection*> victims;
-  for (const std::size_t i : ChooseVictims(occupants, least, count_.share(), count)) {
+  for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {
     victims.push_back(connections[i]);
   }
   return victims;

@@ -33,16 +33,26 @@ struct Occupant {
     kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;
-  SteadyTime since;        // in this state
-  std::size_t places = 0;  // of its network (Peer::network), on all loops
+  SteadyTime since;         // in this state
+  std::size_t places = 0;   // of its network (Peer::network), on all loops
+  std::size_t waiting = 0;  // those of its network on this loop that wait for their peer
+
+  bool waits_for_peer() const { return state == State::kUnused || state == State::kStuck; }
 };
 
-// Returns the indices of at most `count` occupants to close, in the order to close them: those of
-// networks with more than `share` places come first; then stuck ones, then unused ones, then idle
-// ones. Within each group, the oldest comes first; equally old ones are ordered by index. Spares
-// networks with fewer than `least` places.
-std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants, std::size_t least,
-                                       std::size_t share, std::size_t count);
+// Returns the indices of at most `count` occupants to close, in the order to close them.
+//
+// Usually those of networks with more than `share` places come first; then stuck ones, then unused
+// ones, then idle ones. Within each group, the oldest comes first; equally old ones are ordered by
+// index. Spares networks with fewer places than `newcomer`, an occupant in the newcomer's network.
+//
+// If more than half of the occupants wait for their peers, only these are chosen, the oldest first.
+// Spares networks of which fewer wait than of the newcomer's, and those that wait since a later
+// time than `newcomer.since`. So a proxy with many connections in use keeps them while many other
+// addresses only open connections.
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
+                                       const Occupant& newcomer, std::size_t share,
+                                       std::size_t count);
 
 // Counts the open connections of a server that have a place. Thread-safe.
 class ConnectionCount {
@@ -137,14 +147,14 @@ class LoopConnections {
   // it.
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
-  // Closes connections to make room for a connection of the network `newcomer`. Spares networks
-  // that have fewer places than `newcomer`. If `spares_small`, also spares networks that have less
-  // than their share of the places. Returns false if no connection may be closed.
-  bool MakeRoom(std::string_view newcomer, bool spares_small = false);
+  // Closes connections to make room for a connection of the network `newcomer`; see ChooseVictims.
+  // If `spares_more`, also spares networks that have less than their share of the places, and while
+  // most occupants wait for their peers, those that have only just begun to wait: connections of
+  // another loop come first. Returns false if no connection may be closed.
+  bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
-  // At most `count` connections with a place, in the order to close them, of networks with at least
-  // `least` places.
-  std::vector<ServedConnection*> Victims(std::size_t least, std::size_t count) const;
+  // At most `count` connections with a place, in the order to close them; see ChooseVictims.
+  std::vector<ServedConnection*> Victims(const Occupant& newcomer, std::size_t count) const;
   void CloseForRoom(ServedConnection& connection);
 
   // Drains all connections, including those added later.

@@ -1,8 +1,7 @@
-#include "net/socket_transport.h"
-
-#include <sys/socket.h>
-
+// A Transport over a TCP or unix socket.
 #include <cerrno>
+
+#include "net/epoll_loop.h"
 
 namespace sluice::net {
 namespace {
@@ -15,114 +14,140 @@ constexpr std::uint32_t kHungUp = EPOLLHUP;
 // The maximum bytes per flush, so that a peer that reads quickly cannot starve other connections.
 constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
 
+class SocketTransport final : public Transport, private EventHandler {
+ public:
+  // `loop` must outlive the transport.
+  SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage)
+      : Transport(stage),
+        loop_(loop),
+        socket_(std::move(socket)),
+        peer_{.address = socket_.Remote().ToString(),
+              .network = socket_.Remote().Network(),
+              .identities = {}} {}
+
+  ~SocketTransport() override { Close(); }
+
+  void Start(Protocol& protocol) override {
+    protocol_ = &protocol;
+    events_ = reading_ ? kReadable : 0;
+    loop_.Watch(socket_.fd(), events_, *this);
+    if (finishing_) RequestFlush();
+  }
+
+  void RequestFlush() override { loop_.RequestFlush(*this); }
+
+  void SetReading(bool reading) override {
+    reading_ = reading;
+    if (protocol_ == nullptr) return;
+    WatchFor((events_ & kWritable) | (reading && !input_ended_ ? kReadable : 0));
+  }
+
+  void FinishSending() override {
+    finishing_ = true;
+    RequestFlush();
+  }
+
+  void Close() override {
+    if (!socket_.is_open()) return;
+    if (protocol_ != nullptr) loop_.Unwatch(socket_.fd(), *this);
+    protocol_ = nullptr;
+    socket_.Close();
+  }
+
+  std::size_t unsent() const override { return unsent_.size(); }
+  const Peer& peer() const override { return peer_; }
+
+ private:
+  void OnEvents(std::uint32_t events) override {
+    // epoll always reports hang-ups and errors. A read reveals the cause.
+    if ((events & (kReadable | kHungUp | kBroken)) != 0) Read();
+    if ((events & kWritable) != 0 && protocol_ != nullptr) RequestFlush();
+  }
+
+  void Flush() override {
+    if (protocol_ == nullptr) return;
+    if (!unsent_.empty() && !SendRest()) return;
+    std::string& buffer = loop_.write_buffer();
+    for (std::size_t flushed = 0;; flushed += buffer.size()) {
+      buffer.clear();
+      protocol_->TakeOutput(buffer);
+      if (buffer.empty() || protocol_ == nullptr) break;
+      const std::size_t sent =
+          flushed < kMaxFlush ? Send(buffer) : 0;  // otherwise in the next iteration
+      if (protocol_ == nullptr) return;
+      if (sent < buffer.size()) {
+        unsent_.assign(buffer, sent);
+        return WatchFor(events_ | kWritable);
+      }
+    }
+    if (protocol_ == nullptr) return;
+    if (finishing_) shutdown(socket_.fd(), SHUT_WR);
+    if ((events_ & kWritable) == 0) return;
+    WatchFor(events_ & ~kWritable);
+    protocol_->OnDrained();
+  }
+
+  void Read() {
+    // EPOLLIN is not watched now, so this is an error or a hang-up.
+    if (input_ended_ || !reading_) {
+      const int error = socket_.TakeError();
+      return Lose(error != 0 ? error : ECONNRESET);
+    }
+    auto& buffer = loop_.read_buffer();
+    const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
+    if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got < 0) return Lose(errno);
+    input_ended_ = true;
+    WatchFor(events_ & kWritable);
+    protocol_->OnClosed(Protocol::Closure::kEndOfInput, "closed by the peer");
+  }
+
+  std::size_t Send(std::string_view bytes) {
+    const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno != EAGAIN && errno != EINTR) Lose(errno);
+    return 0;
+  }
+
+  // Sends unsent_. Returns whether the kernel has accepted all of it.
+  bool SendRest() {
+    const std::size_t sent = Send(unsent_);
+    if (protocol_ == nullptr) return false;
+    unsent_.erase(0, sent);
+    if (!unsent_.empty()) return false;
+    std::string().swap(unsent_);
+    return true;
+  }
+
+  void WatchFor(std::uint32_t events) {
+    if (events == events_) return;
+    events_ = events;
+    loop_.ChangeEvents(socket_.fd(), events, *this);
+  }
+
+  void Lose(int error) {
+    Protocol& protocol = *protocol_;
+    Close();
+    protocol.OnClosed(Protocol::Closure::kLost, ErrorText(error));
+  }
+
+  EpollLoop& loop_;
+  Socket socket_;
+  const Peer peer_;
+  Protocol* protocol_ = nullptr;
+  std::uint32_t events_ = 0;  // the epoll events that the loop watches
+  bool reading_ = true;
+  bool input_ended_ = false;
+  bool finishing_ = false;
+  std::string unsent_;  // taken from the protocol, not yet accepted by the kernel
+};
+
 }  // namespace
 
-SocketTransport::SocketTransport(Loop& loop, Poller& poller, Socket socket, FlushStage stage)
-    : Transport(stage),
-      loop_(loop),
-      poller_(poller),
-      socket_(std::move(socket)),
-      peer_{.address = socket_.Remote().ToString(),
-            .network = socket_.Remote().Network(),
-            .identities = {}} {}
-
-void SocketTransport::Start(Protocol& protocol) {
-  protocol_ = &protocol;
-  events_ = reading_ ? kReadable : 0;
-  poller_.Watch(socket_.fd(), events_, *this);
-  if (finishing_) RequestFlush();
-}
-
-void SocketTransport::SetReading(bool reading) {
-  reading_ = reading;
-  if (protocol_ == nullptr) return;
-  WatchFor((events_ & kWritable) | (reading && !input_ended_ ? kReadable : 0));
-}
-
-void SocketTransport::FinishSending() {
-  finishing_ = true;
-  RequestFlush();
-}
-
-void SocketTransport::Close() {
-  if (!socket_.is_open()) return;
-  if (protocol_ != nullptr) poller_.Unwatch(socket_.fd(), *this);
-  protocol_ = nullptr;
-  socket_.Close();
-}
-
-void SocketTransport::OnEvents(std::uint32_t events) {
-  // epoll always reports hang-ups and errors. A read reveals the cause.
-  if ((events & (kReadable | kHungUp | kBroken)) != 0) Read();
-  if ((events & kWritable) != 0 && protocol_ != nullptr) RequestFlush();
-}
-
-void SocketTransport::Read() {
-  // EPOLLIN is not watched now, so this is an error or a hang-up.
-  if (input_ended_ || !reading_) {
-    const int error = socket_.TakeError();
-    return Lose(error != 0 ? error : ECONNRESET);
-  }
-  auto& buffer = poller_.read_buffer();
-  const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
-  if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got < 0) return Lose(errno);
-  input_ended_ = true;
-  WatchFor(events_ & kWritable);
-  protocol_->OnClosed(Protocol::Closure::kEndOfInput, "closed by the peer");
-}
-
-void SocketTransport::Flush() {
-  if (protocol_ == nullptr) return;
-  if (!unsent_.empty() && !SendRest()) return;
-  std::string& buffer = poller_.write_buffer();
-  for (std::size_t flushed = 0;; flushed += buffer.size()) {
-    buffer.clear();
-    protocol_->TakeOutput(buffer);
-    if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent =
-        flushed < kMaxFlush ? Send(buffer) : 0;  // otherwise in the next iteration
-    if (protocol_ == nullptr) return;
-    if (sent < buffer.size()) {
-      unsent_.assign(buffer, sent);
-      return WatchFor(events_ | kWritable);
-    }
-  }
-  if (protocol_ == nullptr) return;
-  if (finishing_) shutdown(socket_.fd(), SHUT_WR);
-  if ((events_ & kWritable) == 0) return;
-  WatchFor(events_ & ~kWritable);
-  protocol_->OnDrained();
-}
-
-// Sends unsent_. Returns whether the kernel has accepted all of it.
-bool SocketTransport::SendRest() {
-  const std::size_t sent = Send(unsent_);
-  if (protocol_ == nullptr) return false;
-  unsent_.erase(0, sent);
-  if (!unsent_.empty()) return false;
-  std::string().swap(unsent_);
-  return true;
-}
-
-std::size_t SocketTransport::Send(std::string_view bytes) {
-  const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (sent >= 0) return static_cast<std::size_t>(sent);
-  if (errno != EAGAIN && errno != EINTR) Lose(errno);
-  return 0;
-}
-
-void SocketTransport::WatchFor(std::uint32_t events) {
-  if (events == events_) return;
-  events_ = events;
-  poller_.ChangeEvents(socket_.fd(), events, *this);
-}
-
-void SocketTransport::Lose(int error) {
-  Protocol& protocol = *protocol_;
-  Close();
-  protocol.OnClosed(Protocol::Closure::kLost, ErrorText(error));
+TransportPtr EpollLoop::Adopt(Socket socket, FlushStage stage) {
+  return TransportPtr(new SocketTransport(*this, std::move(socket), stage),
+                      TransportDeleter{.loop = this});
 }
 
 }  // namespace sluice::net

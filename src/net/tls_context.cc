@@ -23,15 +23,11 @@ constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr const char* kSuites =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
-Result<std::string> ReadText(const std::string& path) {
-  if (path.empty()) return std::string();
-  return ReadFile(path);
-}
-
 Result<TlsFiles> ReadTexts(const TlsFiles& paths) {
   TlsFiles texts;
   for (const auto member : {&TlsFiles::certificate_chain, &TlsFiles::private_key, &TlsFiles::ca}) {
-    auto text = ReadText(paths.*member);
+    if ((paths.*member).empty()) continue;
+    auto text = ReadFile(paths.*member);
     if (!text) return text.error();
     texts.*member = std::move(text).value();
   }

@@ -63,10 +63,6 @@ std::vector<std::string> IdentitiesOf(const SSL& ssl) {
   return identities;
 }
 
-bool IsNumeric(const std::string& host) {
-  return Endpoint::FromNumeric({.host = host, .unix_path = {}}).has_value();
-}
-
 }  // namespace
 
 std::string TlsErrorText() {
@@ -75,6 +71,77 @@ std::string TlsErrorText() {
   const char* const reason = error == 0 ? nullptr : ERR_reason_error_string(error);
   return reason == nullptr ? fmt::format("error {:x}", error) : reason;
 }
+
+struct TlsSession::Callbacks {
+  static int ReadInput(BIO* bio, char* data, int size) {
+    BIO_clear_retry_flags(bio);
+    TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
+    if (session.key_updates_ > kMaxKeyUpdates) return -1;  // ends OpenSSL's call
+    std::string_view* const input = session.buffers_.input;
+    if (input == nullptr || input->empty()) {
+      BIO_set_retry_read(bio);
+      return -1;
+    }
+    const std::size_t count = std::min(input->size(), static_cast<std::size_t>(size));
+    std::memcpy(data, input->data(), count);
+    input->remove_prefix(count);
+    return static_cast<int>(count);
+  }
+
+  static int WriteOutput(BIO* bio, const char* data, int size) {
+    BIO_clear_retry_flags(bio);
+    TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
+    session.buffers_.output->append(data, static_cast<std::size_t>(size));
+    return size;
+  }
+
+  static const BIO_METHOD* BioMethod() {
+    static const BIO_METHOD* const method = [] {
+      BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "ends");
+      BIO_meth_set_read(made, ReadInput);
+      BIO_meth_set_write(made, WriteOutput);
+      BIO_meth_set_ctrl(made, [](BIO*, int command, long, void*) -> long {
+        return command == BIO_CTRL_FLUSH ? 1 : 0;
+      });
+      return made;
+    }();
+    return method;
+  }
+
+  // OpenSSL calls it for every message of both ends.
+  static void CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
+                             SSL*, void* session) {
+    const auto* const bytes = static_cast<const unsigned char*>(message);
+    const bool is_peers = is_sent == 0 && type == SSL3_RT_HANDSHAKE && size > 0;
+    if (is_peers && *bytes == SSL3_MT_KEY_UPDATE) ++static_cast<TlsSession*>(session)->key_updates_;
+  }
+
+  // Chooses the first supported protocol that the client offers.
+  static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
+                            const unsigned char* offered, unsigned offered_size, void*) {
+    const std::string_view ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_.protocol;
+    if (ours.empty()) return SSL_TLSEXT_ERR_NOACK;
+    unsigned char* found = nullptr;
+    const int result = SSL_select_next_proto(
+        &found, chosen_size, reinterpret_cast<const unsigned char*>(ours.data()),
+        static_cast<unsigned>(ours.size()), offered, offered_size);
+    *chosen = found;
+    return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+  }
+
+  // OpenSSL does not call ChooseProtocol if the client offers no protocols.
+  static int CheckHello(SSL* ssl, int* alert, void*) {
+    const Alpn& alpn = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_;
+    const unsigned char* offered = nullptr;
+    std::size_t size = 0;
+    const bool offers =
+        SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered,
+                                  &size) == 1;
+    if (offers || !alpn.required) return SSL_CLIENT_HELLO_SUCCESS;
+    *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+    return SSL_CLIENT_HELLO_ERROR;
+  }
+};
 
 TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, Alpn alpn)
     : setup_(std::move(setup)), alpn_(alpn), ssl_(SSL_new(setup_->context.get())) {
@@ -86,7 +153,7 @@ TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string&
     : setup_(std::move(setup)), alpn_(), ssl_(SSL_new(setup_->context.get())) {
   Open();
   SSL_set_connect_state(ssl_.get());
-  if (IsNumeric(server_name)) {
+  if (Endpoint::FromNumeric({.host = server_name, .unix_path = {}})) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), server_name.c_str());
   } else {
     SSL_set1_host(ssl_.get(), server_name.c_str());
@@ -95,48 +162,13 @@ TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string&
 }
 
 void TlsSession::Open() {
-  BIO* const bio = BIO_new(BioMethod());
+  BIO* const bio = BIO_new(Callbacks::BioMethod());
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
-  SSL_set_msg_callback(ssl_.get(), CountKeyUpdate);
+  SSL_set_msg_callback(ssl_.get(), Callbacks::CountKeyUpdate);
   SSL_set_msg_callback_arg(ssl_.get(), this);
-}
-
-const BIO_METHOD* TlsSession::BioMethod() {
-  static const BIO_METHOD* const method = [] {
-    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "ends");
-    BIO_meth_set_read(made, ReadInput);
-    BIO_meth_set_write(made, WriteOutput);
-    BIO_meth_set_ctrl(made, [](BIO*, int command, long, void*) -> long {
-      return command == BIO_CTRL_FLUSH ? 1 : 0;
-    });
-    return made;
-  }();
-  return method;
-}
-
-int TlsSession::ReadInput(BIO* bio, char* data, int size) {
-  BIO_clear_retry_flags(bio);
-  TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
-  if (session.key_updates_ > kMaxKeyUpdates) return -1;  // ends OpenSSL's call
-  std::string_view* const input = session.buffers_.input;
-  if (input == nullptr || input->empty()) {
-    BIO_set_retry_read(bio);
-    return -1;
-  }
-  const std::size_t count = std::min(input->size(), static_cast<std::size_t>(size));
-  std::memcpy(data, input->data(), count);
-  input->remove_prefix(count);
-  return static_cast<int>(count);
-}
-
-int TlsSession::WriteOutput(BIO* bio, const char* data, int size) {
-  BIO_clear_retry_flags(bio);
-  TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
-  session.buffers_.output->append(data, static_cast<std::size_t>(size));
-  return size;
 }
 
 TlsSession::Progress TlsSession::Handshake(std::string_view& input, std::string& output) {
@@ -193,43 +225,9 @@ TlsSession::Progress TlsSession::After(int result) {
   return Progress::kFailed;
 }
 
-// OpenSSL calls it for every message of both ends.
-void TlsSession::CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
-                                SSL*, void* session) {
-  const auto* const bytes = static_cast<const unsigned char*>(message);
-  const bool is_peers = is_sent == 0 && type == SSL3_RT_HANDSHAKE && size > 0;
-  if (is_peers && *bytes == SSL3_MT_KEY_UPDATE) ++static_cast<TlsSession*>(session)->key_updates_;
-}
-
 void TlsSession::SetUpServer(SSL_CTX& context) {
-  SSL_CTX_set_alpn_select_cb(&context, ChooseProtocol, nullptr);
-  SSL_CTX_set_client_hello_cb(&context, CheckHello, nullptr);
-}
-
-// Chooses the first supported protocol that the client offers.
-int TlsSession::ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
-                               const unsigned char* offered, unsigned offered_size, void*) {
-  const std::string_view ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_.protocol;
-  if (ours.empty()) return SSL_TLSEXT_ERR_NOACK;
-  unsigned char* found = nullptr;
-  const int result = SSL_select_next_proto(
-      &found, chosen_size, reinterpret_cast<const unsigned char*>(ours.data()),
-      static_cast<unsigned>(ours.size()), offered, offered_size);
-  *chosen = found;
-  return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
-}
-
-// OpenSSL does not call ChooseProtocol if the client offers no protocols.
-int TlsSession::CheckHello(SSL* ssl, int* alert, void*) {
-  const Alpn& alpn = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_;
-  const unsigned char* offered = nullptr;
-  std::size_t size = 0;
-  const bool offers =
-      SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered,
-                                &size) == 1;
-  if (offers || !alpn.required) return SSL_CLIENT_HELLO_SUCCESS;
-  *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
-  return SSL_CLIENT_HELLO_ERROR;
+  SSL_CTX_set_alpn_select_cb(&context, Callbacks::ChooseProtocol, nullptr);
+  SSL_CTX_set_client_hello_cb(&context, Callbacks::CheckHello, nullptr);
 }
 
 }  // namespace sluice::net

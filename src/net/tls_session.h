@@ -77,14 +77,7 @@ class TlsSession {
     std::string* output = nullptr;
   };
 
-  static const BIO_METHOD* BioMethod();
-  static int ReadInput(BIO* bio, char* data, int size);
-  static int WriteOutput(BIO* bio, const char* data, int size);
-  static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
-                            const unsigned char* offered, unsigned offered_size, void*);
-  static int CheckHello(SSL* ssl, int* alert, void*);
-  static void CountKeyUpdate(int is_sent, int version, int type, const void* message,
-                             std::size_t size, SSL* ssl, void* session);
+  struct Callbacks;  // of OpenSSL
 
   void Open();
   Progress After(int result);

@@ -48,11 +48,35 @@ class TlsTransport final : public Transport, private Protocol {
               .identities = {}} {}
   ~TlsTransport() override { Close(); }
 
-  void Start(Protocol& protocol) override;
+  void Start(Protocol& protocol) override {
+    protocol_ = &protocol;
+    timer_.Start(loop_.now() + session_.handshake_time());
+    inner_->Start(*this);
+    if (session_.speaks_first()) Work({});
+  }
+
   void RequestFlush() override { inner_->RequestFlush(); }
-  void SetReading(bool reading) override;
-  void FinishSending() override;
-  void Close() override;
+
+  // Protocols call this after each input, mostly without a change. Input that was held back is
+  // processed first: the inner transport may report the peer's end at once.
+  void SetReading(bool reading) override {
+    if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
+    if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();
+    inner_->SetReading(reading);
+  }
+
+  void FinishSending() override {
+    finishing_ = true;
+    if (state_ == State::kOpen) inner_->FinishSending();
+  }
+
+  void Close() override {
+    state_ = State::kClosed;
+    protocol_ = nullptr;
+    timer_.Cancel();
+    inner_->Close();
+  }
+
   std::size_t unsent() const override { return inner_->unsent() + pending_.size(); }
   const Peer& peer() const override { return peer_; }
 
@@ -65,22 +89,140 @@ class TlsTransport final : public Transport, private Protocol {
   };
 
   void Flush() override {}
-  // The protocol of the inner transport.
-  void Receive(std::string_view bytes) override;
-  void TakeOutput(std::string& out) override;
-  void OnClosed(Closure closure, std::string_view cause) override;
-  void OnDrained() override;
 
-  void Work(std::string_view input);
-  bool Handshake(std::string_view& input);
-  void ReadAll(std::string_view& input);
-  void WorkLater();
-  void OnHandshakeDone();
-  void OnEndOfInput();
-  void TakePlain(std::string& out);
-  void OnTime();
-  void Fail(std::string cause);
-  void Lose(std::string_view cause);
+  // The protocol of the inner transport.
+  void Receive(std::string_view bytes) override {
+    if (input_ended_) return;
+    if (held_.empty()) return Work(bytes);
+    const std::string all = std::exchange(held_, {}).append(bytes);
+    Work(all);
+  }
+
+  void TakeOutput(std::string& out) override {
+    if (!pending_.empty()) {
+      out += pending_;
+      std::string().swap(pending_);
+    } else if (state_ == State::kFailed) {
+      return Lose(cause_);
+    }
+    if (state_ == State::kOpen) TakePlain(out);
+  }
+
+  // Without close_notify, an attacker may have truncated the data, so the connection counts as
+  // lost.
+  void OnClosed(Closure closure, std::string_view cause) override {
+    if (state_ == State::kFailed) return Lose(cause_);
+    if (state_ == State::kHandshake) return Lose(fmt::format("TLS handshake: {}", cause));
+    if (closure == Closure::kLost) return Lose(cause);
+    if (!input_ended_) Lose("closed by the peer without a TLS close_notify");
+  }
+
+  void OnDrained() override {
+    if (state_ == State::kOpen) protocol_->OnDrained();
+  }
+
+  // Processes as much of `input` as possible and keeps the rest in held_.
+  void Work(std::string_view input) {
+    if (state_ == State::kHandshake && !Handshake(input)) {
+      held_.assign(input);
+      return;
+    }
+    if (state_ == State::kOpen) ReadAll(input);
+    if (state_ != State::kOpen) return;
+    held_.assign(input);
+    if (!pending_.empty()) inner_->RequestFlush();
+    if (pending_.size() > kMaxPending) Fail("TLS: the peer does not read");
+  }
+
+  // Returns whether the handshake is done.
+  bool Handshake(std::string_view& input) {
+    if (!AllowHandshakeStep(loop_)) {
+      inner_->SetReading(false);
+      WorkLater();
+      return false;
+    }
+    const Progress progress = session_.Handshake(input, pending_);
+    if (!pending_.empty()) inner_->RequestFlush();
+    if (progress == Progress::kDone) OnHandshakeDone();
+    if (progress == Progress::kFailed) Fail("TLS handshake: " + session_.error());
+    return progress == Progress::kDone;
+  }
+
+  void ReadAll(std::string_view& input) {
+    while (state_ == State::kOpen && reading_ && !input_ended_) {
+      std::string_view plain;
+      switch (session_.Read(input, pending_, plain)) {
+        case Progress::kDone:
+          protocol_->Receive(plain);
+          if (input.empty() && !session_.has_plain()) return;
+          break;
+        case Progress::kNeedsInput:
+          return;
+        case Progress::kEnded:
+          input_ended_ = true;
+          return protocol_->OnClosed(Closure::kEndOfInput, "closed by the peer");
+        case Progress::kFailed:
+          return Fail("TLS: " + session_.error());
+      }
+    }
+  }
+
+  void WorkLater() {
+    if (std::exchange(work_posted_, true)) return;
+    loop_.Post([this, alive = std::weak_ptr(alive_)] {
+      if (alive.expired()) return;
+      work_posted_ = false;
+      if (state_ == State::kFailed || state_ == State::kClosed) return;
+      if (state_ == State::kHandshake) inner_->SetReading(true);
+      const std::string input = std::exchange(held_, {});
+      Work(input);
+      if (state_ == State::kOpen) inner_->SetReading(reading_);
+    });
+  }
+
+  void OnHandshakeDone() {
+    timer_.Cancel();
+    state_ = State::kOpen;
+    peer_.identities = session_.peer_identities();
+    inner_->SetReading(reading_);
+    inner_->RequestFlush();  // the protocol may have requested a flush during the handshake
+    if (finishing_) inner_->FinishSending();
+  }
+
+  void TakePlain(std::string& out) {
+    thread_local std::string plain;
+    plain.clear();
+    if (finished_) return;
+    protocol_->TakeOutput(plain);
+    if (state_ != State::kOpen) return;
+    if (!plain.empty()) {
+      if (!session_.Write(plain, out)) Fail("TLS: " + session_.error());
+      if (plain.capacity() > 4 * kFlushBytes) std::string().swap(plain);
+    } else if (finishing_) {
+      finished_ = true;
+      session_.Finish(out);
+    }
+  }
+
+  void OnTime() {
+    if (state_ == State::kFailed) return Lose(cause_);
+    Fail("TLS handshake: not done in time");
+  }
+
+  void Fail(std::string cause) {
+    state_ = State::kFailed;
+    cause_ = std::move(cause);
+    timer_.Start(loop_.now() + kAlertTime);
+    inner_->SetReading(false);
+    inner_->RequestFlush();
+  }
+
+  void Lose(std::string_view cause) {
+    Protocol& protocol = *protocol_;
+    const std::string kept(cause);
+    Close();
+    protocol.OnClosed(Closure::kLost, kept);
+  }
 
   Loop& loop_;
   const TransportPtr inner_;
@@ -100,184 +242,17 @@ class TlsTransport final : public Transport, private Protocol {
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-void TlsTransport::Start(Protocol& protocol) {
-  protocol_ = &protocol;
-  timer_.Start(loop_.now() + session_.handshake_time());
-  inner_->Start(*this);
-  if (session_.speaks_first()) Work({});
-}
-
-// Protocols call this after each input, mostly without a change. Input that was held back is
-// processed first: the inner transport may report the peer's end at once.
-void TlsTransport::SetReading(bool reading) {
-  if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
-  if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();
-  inner_->SetReading(reading);
-}
-
-void TlsTransport::FinishSending() {
-  finishing_ = true;
-  if (state_ == State::kOpen) inner_->FinishSending();
-}
-
-void TlsTransport::Close() {
-  state_ = State::kClosed;
-  protocol_ = nullptr;
-  timer_.Cancel();
-  inner_->Close();
-}
-
-void TlsTransport::Receive(std::string_view bytes) {
-  if (input_ended_) return;
-  if (held_.empty()) return Work(bytes);
-  const std::string all = std::exchange(held_, {}).append(bytes);
-  Work(all);
-}
-
-// Processes as much of `input` as possible and keeps the rest in held_.
-void TlsTransport::Work(std::string_view input) {
-  if (state_ == State::kHandshake && !Handshake(input)) {
-    held_.assign(input);
-    return;
-  }
-  if (state_ == State::kOpen) ReadAll(input);
-  if (state_ != State::kOpen) return;
-  held_.assign(input);
-  if (!pending_.empty()) inner_->RequestFlush();
-  if (pending_.size() > kMaxPending) Fail("TLS: the peer does not read");
-}
-
-// Returns whether the handshake is done.
-bool TlsTransport::Handshake(std::string_view& input) {
-  if (!AllowHandshakeStep(loop_)) {
-    inner_->SetReading(false);
-    WorkLater();
-    return false;
-  }
-  const Progress progress = session_.Handshake(input, pending_);
-  if (!pending_.empty()) inner_->RequestFlush();
-  if (progress == Progress::kDone) OnHandshakeDone();
-  if (progress == Progress::kFailed) Fail("TLS handshake: " + session_.error());
-  return progress == Progress::kDone;
-}
-
-void TlsTransport::OnHandshakeDone() {
-  timer_.Cancel();
-  state_ = State::kOpen;
-  peer_.identities = session_.peer_identities();
-  inner_->SetReading(reading_);
-  inner_->RequestFlush();  // the protocol may have requested a flush during the handshake
-  if (finishing_) inner_->FinishSending();
-}
-
-void TlsTransport::ReadAll(std::string_view& input) {
-  while (state_ == State::kOpen && reading_ && !input_ended_) {
-    std::string_view plain;
-    switch (session_.Read(input, pending_, plain)) {
-      case Progress::kDone:
-        protocol_->Receive(plain);
-        if (input.empty() && !session_.has_plain()) return;
-        break;
-      case Progress::kNeedsInput:
-        return;
-      case Progress::kEnded:
-        return OnEndOfInput();
-      case Progress::kFailed:
-        return Fail("TLS: " + session_.error());
-    }
-  }
-}
-
-void TlsTransport::OnEndOfInput() {
-  input_ended_ = true;
-  protocol_->OnClosed(Closure::kEndOfInput, "closed by the peer");
-}
-
-void TlsTransport::WorkLater() {
-  if (std::exchange(work_posted_, true)) return;
-  loop_.Post([this, alive = std::weak_ptr(alive_)] {
-    if (alive.expired()) return;
-    work_posted_ = false;
-    if (state_ == State::kFailed || state_ == State::kClosed) return;
-    if (state_ == State::kHandshake) inner_->SetReading(true);
-    const std::string input = std::exchange(held_, {});
-    Work(input);
-    if (state_ == State::kOpen) inner_->SetReading(reading_);
-  });
-}
-
-void TlsTransport::TakeOutput(std::string& out) {
-  if (!pending_.empty()) {
-    out += pending_;
-    std::string().swap(pending_);
-  } else if (state_ == State::kFailed) {
-    return Lose(cause_);
-  }
-  if (state_ == State::kOpen) TakePlain(out);
-}
-
-void TlsTransport::TakePlain(std::string& out) {
-  thread_local std::string plain;
-  plain.clear();
-  if (finished_) return;
-  protocol_->TakeOutput(plain);
-  if (state_ != State::kOpen) return;
-  if (!plain.empty()) {
-    if (!session_.Write(plain, out)) Fail("TLS: " + session_.error());
-    if (plain.capacity() > 4 * kFlushBytes) std::string().swap(plain);
-  } else if (finishing_) {
-    finished_ = true;
-    session_.Finish(out);
-  }
-}
-
-void TlsTransport::OnDrained() {
-  if (state_ == State::kOpen) protocol_->OnDrained();
-}
-
-// Without close_notify, an attacker may have truncated the data, so the connection counts as lost.
-void TlsTransport::OnClosed(Closure closure, std::string_view cause) {
-  if (state_ == State::kFailed) return Lose(cause_);
-  if (state_ == State::kHandshake) return Lose(fmt::format("TLS handshake: {}", cause));
-  if (closure == Closure::kLost) return Lose(cause);
-  if (!input_ended_) Lose("closed by the peer without a TLS close_notify");
-}
-
-void TlsTransport::OnTime() {
-  if (state_ == State::kFailed) return Lose(cause_);
-  Fail("TLS handshake: not done in time");
-}
-
-void TlsTransport::Fail(std::string cause) {
-  state_ = State::kFailed;
-  cause_ = std::move(cause);
-  timer_.Start(loop_.now() + kAlertTime);
-  inner_->SetReading(false);
-  inner_->RequestFlush();
-}
-
-void TlsTransport::Lose(std::string_view cause) {
-  Protocol& protocol = *protocol_;
-  const std::string kept(cause);
-  Close();
-  protocol.OnClosed(Closure::kLost, kept);
-}
-
-template <typename... Session>
-TransportPtr Wrap(Loop& loop, TransportPtr inner, Session&&... session) {
-  return TransportPtr(new TlsTransport(loop, std::move(inner), std::forward<Session>(session)...),
-                      TransportDeleter{.loop = &loop});
-}
-
 }  // namespace
 
 TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context, Alpn alpn) {
-  return Wrap(loop, std::move(inner), context.setup(), alpn);
+  return TransportPtr(new TlsTransport(loop, std::move(inner), context.setup(), alpn),
+                      TransportDeleter{.loop = &loop});
 }
 
 TransportPtr ConnectTls(Loop& loop, TransportPtr inner, const TlsClientContext& context,
                         const std::string& server_name) {
-  return Wrap(loop, std::move(inner), context.setup(), server_name);
+  return TransportPtr(new TlsTransport(loop, std::move(inner), context.setup(), server_name),
+                      TransportDeleter{.loop = &loop});
 }
 
 }  // namespace sluice::net

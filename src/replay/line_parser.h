@@ -29,13 +29,9 @@ class LineParser {
   virtual const char* Parse(std::string_view line, std::vector<std::string_view>& values) = 0;
 };
 
-// `start` is the beginning of the log, which shows the format; `name` is the name of the file.
-// For CSV its first line is the header. Fails if a field that must exist does not.
-struct LogStart {
-  std::string name;
-  std::string_view text;
-};
-Result<std::unique_ptr<LineParser>> MakeLineParser(const LogStart& start,
+// `start` is the beginning of the file `log`, which shows the format. For CSV its first line is the
+// header. Fails if a field that must exist does not.
+Result<std::unique_ptr<LineParser>> MakeLineParser(const std::string& log, std::string_view start,
                                                    const std::vector<Wanted>& wanted);
 
 }  // namespace sluice::replay

@@ -56,26 +56,22 @@ bool LogFile::Fill() {
 
 std::optional<std::string_view> LogFile::Next() {
   cut_ = false;
-  std::size_t searched = begin_;
-  while (true) {
-    char* const from = buffer_.data() + searched;
-    auto* const newline = static_cast<char*>(std::memchr(from, '\n', end_ - searched));
-    const std::size_t length = newline == nullptr ? 0 : newline - (buffer_.data() + begin_);
-    if (newline != nullptr) {
-      const std::string_view line(buffer_.data() + begin_, length);
+  std::size_t searched = 0;  // bytes that have no newline
+  do {
+    const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
+    const std::size_t length = rest.find('\n', searched);
+    if (length != rest.npos) {
       begin_ += length + 1;
       ++number_;
+      const std::string_view line = rest.substr(0, length);
       return line.ends_with('\r') ? line.substr(0, length - 1) : line;
     }
-    const std::size_t kept = end_ - begin_;
-    if (kept >= kMaxLine) {  // the rest of the line is dropped
+    if (rest.size() >= kMaxLine) {  // the rest of the line is dropped
       cut_ = true;
       begin_ = end_ - 1;
     }
-    const std::size_t known = std::min(kept, end_ - begin_);
-    if (!Fill()) break;
-    searched = begin_ + known;
-  }
+    searched = end_ - begin_;
+  } while (Fill());
   if (begin_ == end_) return std::nullopt;
   ++number_;
   const std::string_view last(buffer_.data() + begin_, end_ - begin_);

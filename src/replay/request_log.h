@@ -3,7 +3,6 @@
 // One thread at a time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>

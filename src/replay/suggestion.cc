@@ -15,6 +15,8 @@ namespace {
 constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
+// Multiplies the amounts of limits by a factor, and rounds up. If it may lengthen periods, a rate
+// whose count becomes small is one per minute, hour or day instead.
 class Scaler final : public Parameters {
  public:
   Scaler(double factor, bool may_lengthen) : factor_(factor), may_lengthen_(may_lengthen) {}
@@ -65,13 +67,6 @@ bool Suggestion::Group::Has(const RuleLimit& limit, int its_owner) const {
   return its_owner == owner && CounterTag(limit) == tag;
 }
 
-Limit Scaled(const Limit& limit, double factor, bool may_lengthen) {
-  Limit scaled = limit;
-  Scaler scaler(factor, may_lengthen);
-  if (factor != 1) Describe(scaled, scaler);
-  return scaled;
-}
-
 Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain)), share_(share) {
   for (std::size_t i = 0; i < domain_.rules.size(); ++i) AddGroups(i);
 }
@@ -79,7 +74,8 @@ Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain))
 void Suggestion::AddGroups(std::size_t rule) {
   ForEachLimits(domain_.rules[rule], [&](const Limits& limits, int owner) {
     for (const RuleLimit& limit : limits.limits) {
-      const Group group{.rule = rule, .owner = owner, .tag = CounterTag(limit)};
+      const Group group{
+          .rule = rule, .owner = owner, .tag = CounterTag(limit), .name = domain_.rules[rule].name};
       const bool is_known = std::ranges::any_of(groups_, [&](const Group& it) {
         return it.rule == rule && it.owner == owner && it.tag == group.tag;
       });
@@ -104,12 +100,14 @@ Rule Suggestion::RuleFor(const Group& group) const {
 }
 
 void Suggestion::Scale(Rule& rule, const Group& group, double factor) const {
+  if (factor == 1) return;
   std::size_t count = 0;  // before other limits were removed
   ForEachLimits(domain_.rules[group.rule],
                 [&](const Limits& limits, int) { count += limits.limits.size(); });
+  Scaler scaler(factor, /*may_lengthen=*/count == 1);
   ForEachLimits(rule, [&](Limits& limits, int owner) {
     for (RuleLimit& it : limits.limits) {
-      if (group.Has(it, owner)) it.limit = Scaled(it.limit, factor, /*may_lengthen=*/count == 1);
+      if (group.Has(it, owner)) Describe(it.limit, scaler);
     }
   });
 }
@@ -164,7 +162,7 @@ void Suggestion::Learn(const VirtualServer& server) {
     Group& group = groups_[i];
     const Tally& tally = server.rules()[domain_.rules.size() + i].all;
     if (first_) {
-      group.now = tally;
+      group.now = group.then = tally;
       group.done = tally.checked == 0;
     }
     if (group.done && !first_) continue;
@@ -178,23 +176,10 @@ void Suggestion::Learn(const VirtualServer& server) {
   first_ = false;
 }
 
-std::vector<Suggestion::Found> Suggestion::found() const {
-  std::vector<Found> found;
-  for (const Group& group : groups_) {
-    const bool possible = group.enough > 0;
-    found.push_back({.rule = domain_.rules[group.rule].name,
-                     .factor = possible ? group.enough : 1,
-                     .now = group.now,
-                     .then = possible ? group.then : group.now,
-                     .possible = possible});
-  }
-  return found;
-}
-
 Domain Suggestion::Suggested() const {
   Domain suggested = domain_;
   for (const Group& group : groups_) {
-    if (group.enough > 0) Scale(suggested.rules[group.rule], group, group.enough);
+    Scale(suggested.rules[group.rule], group, group.factor());
   }
   return suggested;
 }

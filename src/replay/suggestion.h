@@ -5,10 +5,8 @@
 // One thread at a time.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "match/rule.h"
@@ -17,10 +15,6 @@
 namespace sluice::replay {
 
 class VirtualServer;
-
-// `limit` with its amounts multiplied by `factor`, rounded up. A rate whose count becomes small is
-// one per minute, hour or day instead, if `may_lengthen`.
-Limit Scaled(const Limit& limit, double factor, bool may_lengthen);
 
 class Suggestion {
  public:
@@ -32,34 +26,31 @@ class Suggestion {
   // Learns from what `server` did with these rules.
   void Learn(const VirtualServer& server);
 
-  // The result for limits that share counters.
-  struct Found {
-    std::string rule;
-    double factor = 1;     // of the suggested limits
-    Tally now;             // of the unscaled limits
-    Tally then;            // of those suggested
-    bool possible = true;  // false: even a million times the limits deny more
+  // The search for limits that share counters, and its result.
+  struct Group {
+    std::size_t rule = 0;
+    int owner = -1;      // the override whose own counters these are; -1: none
+    std::string tag;     // of the counters
+    std::string name{};  // of the rule
+    double too_low = 0;  // a factor that denies too much
+    double enough = 0;   // a factor that denies no more than the share; 0: none is known
+    double trial = 1;    // to replay next
+    Tally now{};         // of the unscaled limits
+    Tally then{};        // of those suggested
+    bool done = false;
+
+    bool Has(const RuleLimit& limit, int its_owner) const;
+    // If not, even a million times the limits deny more.
+    bool possible() const { return enough > 0; }
+    // Of the suggested limits.
+    double factor() const { return possible() ? enough : 1; }
   };
-  std::vector<Found> found() const;
+  const std::vector<Group>& groups() const { return groups_; }
   // The rules with the suggested limits.
   Domain Suggested() const;
 
  private:
   static constexpr double kMostFactor = 1e6;
-
-  struct Group {
-    std::size_t rule = 0;
-    int owner = -1;      // the override whose own counters these are; -1: none
-    std::string tag;     // of the counters
-    double too_low = 0;  // denies too much
-    double enough = 0;   // a factor that denies no more than the share; 0: none is known
-    double trial = 1;    // to replay next
-    Tally now{};
-    Tally then{};  // with `enough`
-    bool done = false;
-
-    bool Has(const RuleLimit& limit, int its_owner) const;
-  };
 
   void AddGroups(std::size_t rule);
   Rule RuleFor(const Group& group) const;

@@ -22,7 +22,6 @@ struct Tally {
   double share() const {
     return checked == 0 ? 0 : static_cast<double>(denied) / static_cast<double>(checked);
   }
-  bool operator==(const Tally&) const = default;
 };
 
 class Timeline {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+
 namespace sluice::rpc {
 
 // gRPC's status codes with their standard numbers.
@@ -35,3 +37,12 @@ struct Status {
 };
 
 }  // namespace sluice::rpc
+
+namespace sluice {
+
+// An error's code has gRPC's number.
+inline rpc::Status ToStatus(const Error& error) {
+  return {static_cast<rpc::StatusCode>(error.code), error.message};
+}
+
+}  // namespace sluice

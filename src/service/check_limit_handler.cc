@@ -1,7 +1,6 @@
 #include "service/check_limit_handler.h"
 
 #include "api/answer_writer.h"
-#include "api/status.h"
 
 namespace sluice {
 

@@ -4,15 +4,8 @@
 #include <utility>
 
 #include "api/check_message.h"
-#include "api/status.h"
 
 namespace sluice {
-namespace {
-
-// The memory of a larger response is freed after use.
-constexpr std::size_t kMaxKeptResponse = 256 * 1024;
-
-}  // namespace
 
 void BatchQueue::Add(CheckLimitsHandler& batch) {
   batches_.push_back(&batch);
@@ -80,6 +73,7 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 }
 
 void CheckLimitsHandler::FinishWithResults() {
+  constexpr std::size_t kMaxKeptResponse = 256 * 1024;  // of a larger one, the memory is freed
   response_.clear();
   std::vector<std::function<void()>> lease_returns;
   for (auto& item : items_) {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "api/check_message.h"
-#include "api/status.h"
 
 namespace sluice {
 namespace {
@@ -39,7 +38,15 @@ void CheckStreamHandler::OnMessage(std::string_view message) {
   if (const auto parsed = ParseChecks(message, checks_); !parsed) {
     return End(ToStatus(parsed.error()));
   }
-  for (const std::string_view check : checks_) TakeIn(check);
+  // Items copy their part of the frame: views would keep the whole frame until its slowest check
+  // ends.
+  for (const std::string_view check : checks_) {
+    auto item = pool_.Take();
+    item->Keep(check);
+    waiting_.push_back({.item = std::move(item), .received = loop_.now()});
+    unanswered_bytes_ += check.size();
+  }
+  unanswered_ += checks_.size();
   StartSome();
 }
 
@@ -79,16 +86,6 @@ void CheckStreamHandler::End(rpc::Status status) {
   state_ = State::kEnding;
   status_ = std::move(status);
   Advance();
-}
-
-// Items copy their part of the frame: views would keep the whole frame until its slowest check
-// ends.
-void CheckStreamHandler::TakeIn(std::string_view check) {
-  auto item = pool_.Take();
-  item->Keep(check);
-  waiting_.push_back({.item = std::move(item), .received = loop_.now()});
-  ++unanswered_;
-  unanswered_bytes_ += check.size();
 }
 
 // A started item owns itself until OnAnswered.

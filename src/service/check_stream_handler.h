@@ -66,7 +66,6 @@ class CheckStreamHandler final : public rpc::StreamHandler,
 
   // Returns whether the caller is admitted; otherwise ends the stream.
   bool Identify();
-  void TakeIn(std::string_view check);
   void StartSome();
   void StartLater();
   void SendFrame();

@@ -7,16 +7,16 @@
 #include "api/answer_writer.h"
 #include "api/check_message.h"
 #include "api/malformed_message.h"
-#include "api/status.h"
 
 namespace sluice {
 
 void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   const bool parsed = Parse(bytes);
   if (access_ != nullptr) {
-    if (const auto may = Admit(call, message_.lease_id()); !may) {
-      return Finish(ToStatus(may.error()));
-    }
+    const auto caller = access_->Identify(call);
+    if (!caller) return Finish(ToStatus(caller.error()));
+    const auto may = access_->MayUseLease(**caller, message_.lease_id());
+    if (!may) return Finish(ToStatus(may.error()));
   }
   if (!parsed) {
     const auto* const type = action_ == Action::kSettle ? v1::SettleLeaseRequest::descriptor()
@@ -57,12 +57,6 @@ Result<void> LeaseHandler::InterpretHold(Usage& usage) const {
   if (outcome != 0) usage.outcome = static_cast<HoldOutcome>(outcome);
   if (!message_.has_duration()) return {};
   return InterpretDuration("duration", message_.duration(), usage.duration);
-}
-
-Result<void> LeaseHandler::Admit(const rpc::Call& call, std::string_view lease_id) const {
-  const auto caller = access_->Identify(call);
-  if (!caller) return caller.error();
-  return access_->MayUseLease(**caller, lease_id);
 }
 
 // A ReleaseLeaseResponse is empty.

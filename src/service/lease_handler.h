@@ -29,7 +29,6 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
   void OnLease(const Result<LeaseReport>& report) override;
   bool Parse(std::string_view bytes);
   Result<void> InterpretHold(Usage& usage) const;
-  Result<void> Admit(const rpc::Call& call, std::string_view lease_id) const;
 
   const Action action_;
   const CallerAccess* const access_;

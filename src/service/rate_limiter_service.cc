@@ -31,15 +31,14 @@ void RateLimiterService::AddTo(rpc::Methods& methods) {
                        return std::make_unique<CheckStreamHandler>(loop, shared_.For(loop).items,
                                                                    access_);
                      }});
-  add_unary("RenewLease", [this](net::Loop&) {
-    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRenew, access_);
-  });
-  add_unary("ReleaseLease", [this](net::Loop&) {
-    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRelease, access_);
-  });
-  add_unary("SettleLease", [this](net::Loop&) {
-    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kSettle, access_);
-  });
+  using Action = LeaseHandler::Action;
+  for (const auto& [name, action] :
+       {std::pair("RenewLease", Action::kRenew), std::pair("ReleaseLease", Action::kRelease),
+        std::pair("SettleLease", Action::kSettle)}) {
+    add_unary(name, [this, action = action](net::Loop&) {
+      return std::make_unique<LeaseHandler>(limiter_, action, access_);
+    });
+  }
 }
 
 }  // namespace sluice

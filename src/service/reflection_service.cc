@@ -13,7 +13,6 @@
 #include <grpc/reflection/v1alpha/reflection.pb.h>
 
 #include "api/malformed_message.h"
-#include "api/status.h"
 
 namespace sluice {
 namespace {

@@ -17,7 +17,6 @@ namespace {
 struct ExplainOptions {
   AdminOptions admin;
   RequestOptions request;
-  AmountOptions amounts;
   std::string lease_id;  // instead of `request`
 };
 
@@ -32,7 +31,6 @@ int Explain(const ExplainOptions& options) {
     return Fail(InvalidArgument("DOMAIN is required, unless there is a --lease"));
   }
   auto request = options.request.ToRequest<v1::ExplainRequest>();
-  options.amounts.AddTo(request);
   request.set_lease_id(options.lease_id);
   return CallAdmin<v1::ExplainResponse>(
       options.admin, "/sluice.v1.Admin/Explain", request,
@@ -41,7 +39,7 @@ int Explain(const ExplainOptions& options) {
 
 void DeclareExplain(CLI::App& app, ExplainOptions& options) {
   options.request.AddTo(app);
-  options.amounts.AddTo(app);
+  options.request.amounts.AddTo(app);
   CLI::Option* const lease =
       app.add_option("--lease", options.lease_id, "Show what this lease of units holds, instead");
   app.get_option("DOMAIN")->required(false)->excludes(lease);

@@ -38,8 +38,8 @@ bool DecidesMore(const v1::LimitStatus& a, const v1::LimitStatus& b) {
 const v1::LimitStatus* DecidingLimit(const v1::CheckLimitResponse& response) {
   const v1::LimitStatus* deciding = nullptr;
   for (const v1::LimitStatus& limit : response.limits()) {
-    if (limit.shadow()) continue;
-    if (deciding == nullptr || DecidesMore(limit, *deciding)) deciding = &limit;
+    const bool decides = deciding == nullptr || DecidesMore(limit, *deciding);
+    if (decides && !limit.shadow()) deciding = &limit;
   }
   return deciding;
 }
@@ -49,15 +49,14 @@ bool Counts(const v1::LimitStatus& limit) { return limit.algorithm() != v1::ALGO
 // "no attribute user, attribute client_ip is not an IP address"
 std::string MissingText(const v1::CheckLimitRequest& request,
                         const v1::CheckLimitResponse& response, const std::string& rule) {
-  std::string text;
+  std::vector<std::string> parts;
   for (const v1::MissingAttribute& missing : response.missing_attributes()) {
     if (missing.rule() != rule) continue;
-    if (!text.empty()) text += ", ";
-    text += request.attributes().contains(missing.attribute())
-                ? fmt::format("attribute {} is not an IP address", missing.attribute())
-                : fmt::format("no attribute {}", missing.attribute());
+    parts.push_back(request.attributes().contains(missing.attribute())
+                        ? fmt::format("attribute {} is not an IP address", missing.attribute())
+                        : fmt::format("no attribute {}", missing.attribute()));
   }
-  return text;
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
@@ -100,22 +99,20 @@ std::string_view SourceText(v1::Source source) {
 }
 
 std::string LimitForecast(const v1::LimitStatus& limit) {
-  std::string text;
+  std::vector<std::string> parts;
   if (limit.has_reset_after() && ToDuration(limit.reset_after()) > Duration::zero()) {
-    text = fmt::format("resets in {}", HumanDuration(ToDuration(limit.reset_after())));
+    parts.push_back(fmt::format("resets in {}", HumanDuration(ToDuration(limit.reset_after()))));
   }
   if (!limit.admitted()) {
-    if (!text.empty()) text += ", ";
-    text += limit.has_retry_after()
-                ? fmt::format("denies for {}", HumanDuration(ToDuration(limit.retry_after())))
-                : "never admits this cost";
+    parts.push_back(
+        limit.has_retry_after()
+            ? fmt::format("denies for {}", HumanDuration(ToDuration(limit.retry_after())))
+            : "never admits this cost");
   }
   if (limit.dropped_cost() > 0) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} not charged: maximum debt reached", limit.dropped_cost());
+    parts.push_back(fmt::format("{} not charged: maximum debt reached", limit.dropped_cost()));
   }
-  if (limit.shadow()) text += " (shadow)";
-  return text;
+  return fmt::format("{}{}", fmt::join(parts, ", "), limit.shadow() ? " (shadow)" : "");
 }
 
 // The rules that could not count the request, one line for each.
@@ -143,13 +140,11 @@ bool CountsOtherUnits(const v1::CheckLimitRequest& request,
   });
 }
 
-std::string UncountedText(const v1::CheckLimitRequest& request,
-                          const v1::CheckLimitResponse& response) {
+// The amounts that nothing counts, one line for each.
+std::string IgnoredText(const google::protobuf::RepeatedPtrField<std::string>& amounts,
+                        const std::string& why) {
   std::string text;
-  for (const std::string& amount : response.uncounted_amounts()) {
-    text += fmt::format("  amount {} was ignored: no rule of domain {} counts it\n", amount,
-                        request.domain());
-  }
+  for (const auto& it : amounts) text += fmt::format("  amount {} was ignored: {}\n", it, why);
   return text;
 }
 
@@ -194,8 +189,7 @@ std::string DecisionText(const v1::CheckLimitRequest& request,
   } else if (!allowed) {
     line += "  a retry cannot help";
   }
-  line += SourceText(response.source());
-  return line + "\n";
+  return fmt::format("{}{}\n", line, SourceText(response.source()));
 }
 
 std::string LimitStateText(const v1::LimitStatus& limit) {
@@ -234,7 +228,9 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
     text += fmt::format("  lease for {}: {}\n", HumanDuration(ToDuration(response.lease().ttl())),
                         response.lease().id());
   }
-  return text + SkippedText(request, response) + UncountedText(request, response);
+  return text + SkippedText(request, response) +
+         IgnoredText(response.uncounted_amounts(),
+                     fmt::format("no rule of domain {} counts it", request.domain()));
 }
 
 std::string HeldText(const v1::LimitStatus& limit) {
@@ -244,24 +240,10 @@ std::string HeldText(const v1::LimitStatus& limit) {
 
 std::string SettlementText(const v1::SettleLeaseResponse& response) {
   std::string text = OutcomeText(response.outcome()) + "\n";
-  for (const v1::LimitStatus& limit : response.limits()) {
-    text +=
-        fmt::format("  {}, used {}  {}\n", HeldText(limit), limit.units(), LimitStateText(limit));
+  for (const v1::LimitStatus& it : response.limits()) {
+    text += fmt::format("  {}, used {}  {}\n", HeldText(it), it.units(), LimitStateText(it));
   }
-  for (const std::string& amount : response.uncounted_amounts()) {
-    text += fmt::format("  amount {} was ignored: no limit of the lease counts it\n", amount);
-  }
-  return text;
-}
-
-std::string CountsText(const std::map<std::string, std::uint64_t>& counts) {
-  std::string text;
-  for (const auto& [name, weight] : counts) {
-    if (!text.empty()) text += " + ";
-    if (weight != 1) text += fmt::format("{} ", weight);
-    text += name;
-  }
-  return text;
+  return text + IgnoredText(response.uncounted_amounts(), "no limit of the lease counts it");
 }
 
 }  // namespace sluice::tools

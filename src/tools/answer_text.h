@@ -2,8 +2,6 @@
 // per limit.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
 
 #include "sluice/v1/rate_limiter.pb.h"
@@ -41,8 +39,5 @@ std::string SettlementText(const v1::SettleLeaseResponse& response);
 
 // What a lease holds of a limit: "pay-per-user[0]  token_bucket  held 4000  12 of 20 left".
 std::string HeldText(const v1::LimitStatus& limit);
-
-// What a limit counts, amounts with weights: "requests", "3 input_tokens + 15 output_tokens".
-std::string CountsText(const std::map<std::string, std::uint64_t>& counts);
 
 }  // namespace sluice::tools

@@ -21,7 +21,6 @@ constexpr double kDefaultExponent = 0.99;
 struct BenchOptions {
   ServerOptions server;
   RequestOptions request;
-  AmountOptions amounts;
   load::Plan plan{.key_name = "user"};
   std::uint32_t checks = 0;  // 0: not given
   bool zipf = false;
@@ -72,7 +71,6 @@ Result<load::Plan> MakePlan(const BenchOptions& options) {
                        : options.exponent > 0 ? options.exponent
                                               : kDefaultExponent;
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
-  options.amounts.AddTo(request);
   plan.request = request.SerializeAsString();
   return plan;
 }
@@ -140,7 +138,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
 
 void DeclareBench(CLI::App& app, BenchOptions& options) {
   options.request.AddTo(app);
-  options.amounts.AddTo(app);
+  options.request.amounts.AddTo(app);
   DeclareMessages(app, options);
   DeclareLoad(app, options);
   app.add_flag("--json", options.json, "Print one JSON object");

@@ -21,7 +21,6 @@ namespace {
 struct CheckOptions {
   ServerOptions server;
   RequestOptions request;
-  AmountOptions amounts;
   std::uint64_t cost = 1;
   v1::Mode mode = v1::MODE_CONSUME;
   std::optional<Duration> wait;
@@ -35,7 +34,6 @@ struct CheckOptions {
 v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
-  options.amounts.AddTo(request);
   request.set_mode(options.mode);
   if (options.wait) *request.mutable_max_wait() = ToProto(*options.wait);
   if (options.lease_ttl) *request.mutable_lease_ttl() = ToProto(*options.lease_ttl);
@@ -44,7 +42,7 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
 
 // Only a check that takes units can have to wait.
 bool Sleeps(const CheckOptions& options) {
-  const bool takes = options.cost > 0 || !options.amounts.amounts.empty();
+  const bool takes = options.cost > 0 || !options.request.amounts.amounts.empty();
   return options.wait && options.mode == v1::MODE_CONSUME && takes;
 }
 
@@ -110,7 +108,7 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS")
       ->capture_default_str();
-  options.amounts.AddTo(app);
+  options.request.amounts.AddTo(app);
   CLI::Option* mode =
       AddWord(app, "--mode",
               "consume, peek (take nothing), charge (take even if denied), refund (give back)",

@@ -30,14 +30,11 @@ std::string TextOf(const v1::ExplainRequest& explained, const v1::ExplainRespons
 int RunConsole(const ConsoleOptions& options) {
   SignalQueue signals;  // before any thread
   SetUpLog("warn");
-  const auto targets = options.fleet.Targets();
-  if (!targets) return FailBeforeAdminCall(targets.error());
-  const auto watch = options.fleet.Watch(*targets);
+  const auto watch = options.fleet.Watch();
   if (!watch) return kExitError;
-  const auto console = ConsoleServer::Start(*watch, *targets,
-                                            {.port = options.port,
-                                             .timeout = options.fleet.admin.server.timeout,
-                                             .explain_text = TextOf});
+  const auto console = ConsoleServer::Start(*watch, {.port = options.port,
+                                                     .timeout = options.fleet.admin.server.timeout,
+                                                     .explain_text = TextOf});
   if (!console) return Fail({{}, "--port: " + console.error().message});
   fmt::print("Open this in a browser of this machine; Ctrl-C ends it:\n    {}\n",
              (*console)->url());

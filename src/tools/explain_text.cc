@@ -71,6 +71,16 @@ std::string LeaseText(const v1::ExplainedLease& lease) {
 
 }  // namespace
 
+std::string CountsText(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [name, weight] : counts) {
+    if (!text.empty()) text += " + ";
+    if (weight != 1) text += fmt::format("{} ", weight);
+    text += name;
+  }
+  return text;
+}
+
 std::string ExplainText(const v1::CheckLimitRequest& request, const v1::ExplainResponse& answer,
                         const std::string& domain_hint) {
   if (answer.has_lease()) return LeaseText(answer.lease());

@@ -61,8 +61,9 @@ Result<std::vector<NamedTarget>> FleetOptions::Targets() const {
   return targets;
 }
 
-std::unique_ptr<FleetWatch> FleetOptions::Watch(const std::vector<NamedTarget>& targets) const {
-  auto watch = FleetWatch::Start(targets);
+std::unique_ptr<FleetWatch> FleetOptions::Watch() const {
+  auto targets = Targets();
+  auto watch = targets ? FleetWatch::Start(std::move(*targets)) : targets.error();
   if (!watch) {
     FailBeforeAdminCall(watch.error());
     return nullptr;
@@ -72,7 +73,7 @@ std::unique_ptr<FleetWatch> FleetOptions::Watch(const std::vector<NamedTarget>& 
   if (std::any_of(states.begin(), states.end(), answers)) return std::move(*watch);
   const Error silent{ErrorCode::kDeadlineExceeded, "no answer within the timeout"};
   for (std::size_t i = 0; i < states.size(); ++i) {
-    FailAdminCall(admin, targets[i].target.address, states[i].connected,
+    FailAdminCall(admin, (*watch)->servers()[i].target.address, states[i].connected,
                   states[i].error.value_or(silent));
   }
   return nullptr;

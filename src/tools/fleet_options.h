@@ -17,15 +17,14 @@ struct FleetOptions {
   // The flags of all commands that call the admin API, with an --addr that can be repeated.
   void AddTo(CLI::App& app);
 
-  // The servers' admin APIs: for a name, those at each of its addresses, which are looked up once.
-  Result<std::vector<NamedTarget>> Targets() const;
-
-  // Watches `targets`, and waits until each has answered or failed. If none answers within the
-  // timeout, prints why and returns null.
-  std::unique_ptr<FleetWatch> Watch(const std::vector<NamedTarget>& targets) const;
+  // Watches the servers' admin APIs, and waits until each has answered or failed. If none answers
+  // within the timeout, prints why and returns null.
+  std::unique_ptr<FleetWatch> Watch() const;
 
  private:
   std::vector<AdminOptions> Servers() const;
+  // For a name, those at each of its addresses, which are looked up once.
+  Result<std::vector<NamedTarget>> Targets() const;
 };
 
 }  // namespace sluice::tools

@@ -38,7 +38,6 @@ constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignaled = 12
 struct HoldOptions {
   ServerOptions server;
   RequestOptions request;
-  AmountOptions amounts;
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
   std::optional<Duration> lease_ttl;  // of units
@@ -72,7 +71,6 @@ Duration RetryPause(const v1::CheckLimitResponse& denial) {
 Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTime> deadline) {
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
-  options.amounts.AddTo(request);
   if (deadline) {
     const auto left = std::chrono::ceil<Duration>(*deadline - SteadyNow());
     *request.mutable_max_wait() = ToProto(std::max(left, Duration::zero()));
@@ -199,7 +197,9 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   v1::SettleLeaseRequest used;
   if (!was_run) {
     used.set_cost(0);
-    for (const auto& [name, amount] : options.amounts.amounts) (*used.mutable_amounts())[name] = 0;
+    for (const auto& [name, amount] : options.request.amounts.amounts) {
+      (*used.mutable_amounts())[name] = 0;
+    }
     (*used.mutable_amounts())["requests"] = 0;
     return used;
   }
@@ -288,7 +288,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
       ->type_name("SLOTS")
       ->capture_default_str();
-  options.amounts.AddTo(app);
+  options.request.amounts.AddTo(app);
   AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",

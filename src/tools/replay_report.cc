@@ -99,14 +99,14 @@ Json ServerJson(const VirtualServer& server) {
           {"rules", rules}};
 }
 
-std::string FoundText(const Suggestion::Found& found) {
-  const std::string name = fmt::format("# {}: ", found.rule);
+std::string FoundText(const Suggestion::Group& found) {
+  const std::string name = fmt::format("# {}: ", found.name);
   if (found.now.checked == 0) return name + "no request matched; unchanged\n";
   const std::string now =
       fmt::format("denied {} of {}", ShareText(found.now), CountText(found.now.checked));
-  if (!found.possible)
+  if (!found.possible())
     return name + now + ", and more even with a limit a million times as large; unchanged\n";
-  return name + fmt::format("{}; times {:.4g}: {}\n", now, found.factor, ShareText(found.then));
+  return name + fmt::format("{}; times {:.4g}: {}\n", now, found.factor(), ShareText(found.then));
 }
 
 }  // namespace
@@ -151,16 +151,16 @@ std::string ReplayJson(const replay::ReplayResult& result) {
 
 std::string SuggestionText(const Suggestion& suggestion) {
   std::string text;
-  for (const Suggestion::Found& found : suggestion.found()) text += FoundText(found);
+  for (const Suggestion::Group& found : suggestion.groups()) text += FoundText(found);
   return text + ToYaml(suggestion.Suggested());
 }
 
 std::string SuggestionJson(const Suggestion& suggestion) {
   Json list = Json::array();
-  for (const Suggestion::Found& found : suggestion.found()) {
-    list.push_back({{"rule", found.rule},
-                    {"possible", found.possible},
-                    {"factor", found.factor},
+  for (const Suggestion::Group& found : suggestion.groups()) {
+    list.push_back({{"rule", found.name},
+                    {"possible", found.possible()},
+                    {"factor", found.factor()},
                     {"checked", found.now.checked},
                     {"denied_now", found.now.denied},
                     {"denied_then", found.then.denied}});

@@ -1,7 +1,5 @@
 #include "tools/signal_queue.h"
 
-#include <climits>
-
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

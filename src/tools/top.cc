@@ -4,7 +4,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -26,7 +25,7 @@ namespace sluice::tools {
 namespace {
 
 // How often it looks for frames and keys.
-constexpr int kPollMilliseconds = 50;
+constexpr std::chrono::milliseconds kPoll(50);
 
 // If a server answers late, its last frame is shown.
 constexpr std::chrono::milliseconds kLongestWait(1500);
@@ -66,18 +65,13 @@ class Steps {
   SteadyTime last_ = SteadyNow();
 };
 
-// Whether the operator has ended the command by a signal.
-bool IsEnded(SignalQueue& signals) { return signals.Next().has_value(); }
-
-// Prints each step as lines or as JSON.
+// Prints each step as lines or as JSON, until a signal ends the command.
 int Print(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   const TopView view{.filter = options.filter};
   for (std::uint64_t printed = 0; options.count == 0 || printed < options.count;) {
     const auto fleet = steps.Next();
     if (!fleet) {
-      pollfd signal{.fd = signals.fd(), .events = POLLIN, .revents = 0};
-      poll(&signal, 1, kPollMilliseconds);
-      if (IsEnded(signals)) break;
+      if (signals.WaitUntil(SteadyNow() + kPoll)) break;
       continue;
     }
     const auto now = std::chrono::floor<std::chrono::seconds>(Clock::System().Now());
@@ -132,16 +126,15 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   const Terminal terminal;
   TopView view{.filter = options.filter};
   FleetState fleet;
-  while (!view.ended && !IsEnded(signals)) {
-    std::array<pollfd, 2> events = {{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
-                                     {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
-    poll(events.data(), events.size(), kPollMilliseconds);
+  while (!view.ended && !signals.Next()) {
+    pollfd events[] = {{STDIN_FILENO, POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    poll(events, 2, static_cast<int>(kPoll.count()));
     bool changed = false;
     if (events[0].revents != 0) {
-      std::array<char, 64> keys{};
-      const ssize_t size = read(STDIN_FILENO, keys.data(), keys.size());
+      char keys[64];
+      const ssize_t size = read(STDIN_FILENO, keys, sizeof keys);
       if (size <= 0) break;  // the terminal is gone
-      for (ssize_t i = 0; i < size; ++i) view.Press(keys[static_cast<std::size_t>(i)]);
+      for (ssize_t i = 0; i < size; ++i) view.Press(keys[i]);
       changed = true;
     }
     if (auto next = view.stopped ? std::nullopt : steps.Next()) {
@@ -155,9 +148,7 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
 
 int RunTop(const TopOptions& options) {
   SignalQueue signals;  // before any thread
-  const auto targets = options.fleet.Targets();
-  if (!targets) return FailBeforeAdminCall(targets.error());
-  const auto watch = options.fleet.Watch(*targets);
+  const auto watch = options.fleet.Watch();
   if (!watch) return kExitError;
   Steps steps(*watch);
   const bool screen = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&

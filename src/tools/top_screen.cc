@@ -100,13 +100,12 @@ std::string TotalsLine(const FleetState& fleet) {
 
 // Servers that do not answer are always shown, even if others have to be left out.
 std::vector<std::string> ServerLines(const FleetState& fleet) {
-  std::vector<const ServerState*> servers;
-  for (const ServerState& it : fleet.servers) servers.push_back(&it);
+  std::vector<ServerState> servers = fleet.servers;
   std::stable_partition(servers.begin(), servers.end(),
-                        [](auto* it) { return !it->error.empty(); });
+                        [](const auto& it) { return !it.error.empty(); });
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < std::min(servers.size(), kMostServers); ++i) {
-    lines.push_back(ServerLine(*servers[i]));
+    lines.push_back(ServerLine(servers[i]));
   }
   if (servers.size() > kMostServers) {
     lines.push_back(fmt::format("and {} more", servers.size() - kMostServers));

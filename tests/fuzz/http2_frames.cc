@@ -36,8 +36,9 @@ Methods EchoMethods() {
 
 void Run(std::string_view input) {
   test::ManualLoop loop;
-  SharedState shared(EchoMethods(), {.address = {}, .max_message_bytes = 4096, .max_calls = 64},
-                     {});
+  SharedState shared{.methods = EchoMethods(),
+                     .options = {.address = {}, .max_message_bytes = 4096, .max_calls = 64},
+                     .times = {}};
   {
     Shard shard(shared, loop);
     net::ConnectionCount count(1);
@@ -45,7 +46,7 @@ void Run(std::string_view input) {
     auto* const wire = new test::ManualLoop::Wire(loop, net::FlushStage::kCallers);
     loop.RunIteration([&] {
       count.TryAdd();
-      connections.Add(std::make_unique<Connection>(
+      connections.Add(MakeConnection(
           shard, net::TransportPtr(wire, net::TransportDeleter{.loop = &loop}), true));
       wire->Receive(test::kHttp2Preface +
                     test::Http2Frame{.type = test::Http2Frame::kSettings}.Bytes());

@@ -25,17 +25,26 @@ struct Place {
   std::string_view network;
 };
 
-// Chooses with the average number of places as the share.
+// Chooses for a newcomer of a network with `least` places, of which `waiting` wait for their peer,
+// among those that wait since `since` or longer.
+// The share is the average number of places.
 std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t least,
-                                std::size_t count) {
+                                std::size_t count, std::size_t waiting = 0,
+                                SteadyTime since = SteadyTime::max()) {
   std::map<std::string_view, std::size_t> places;
-  for (const Place& it : taken) ++places[it.network];
+  std::map<std::string_view, std::size_t> waits;
   std::vector<Occupant> occupants;
   for (const Place& it : taken) {
-    occupants.push_back({.state = it.state, .since = it.since, .places = places[it.network]});
+    occupants.push_back({.state = it.state, .since = it.since});
+    ++places[it.network];
+    if (occupants.back().waits_for_peer()) ++waits[it.network];
   }
-  return ChooseVictims(occupants, least, occupants.size() / std::max<std::size_t>(places.size(), 1),
-                       count);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    occupants[i].places = places[taken[i].network];
+    occupants[i].waiting = waits[taken[i].network];
+  }
+  return ChooseVictims(occupants, {.since = since, .places = least, .waiting = waiting},
+                       occupants.size() / std::max<std::size_t>(places.size(), 1), count);
 }
 
 TEST(ChooseVictims, OneNetwork_StuckOnesAreChosenFirst_ThenTheLongestIdle) {
@@ -48,9 +57,10 @@ TEST(ChooseVictims, OneNetwork_StuckOnesAreChosenFirst_ThenTheLongestIdle) {
 }
 
 TEST(ChooseVictims, UnusedConnections_AreChosenBeforeUsedOnes) {
-  const std::vector<Place> occupants = {
-      {kIdle, At(1), "a"}, {kUnused, At(3), "a"}, {kUnused, At(2), "a"}, {kStuck, At(4), "a"}};
-  EXPECT_THAT(Choose(occupants, 4, 9), ElementsAre(3, 2, 1, 0));
+  const std::vector<Place> occupants = {{kIdle, At(1), "a"},   {kUnused, At(3), "a"},
+                                        {kUnused, At(2), "a"}, {kStuck, At(4), "a"},
+                                        {kBusy, At(0), "a"},   {kBusy, At(0), "a"}};
+  EXPECT_THAT(Choose(occupants, 6, 9), ElementsAre(3, 2, 1, 0));
 }
 
 TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers) {
@@ -59,6 +69,18 @@ TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers)
                                         {kIdle, At(2), "greedy"},
                                         {kBusy, At(0), "greedy"}};
   EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(2, 1, 0));
+}
+
+TEST(ChooseVictims, MostWaitForTheirPeers_TheOldestOfTheseAreChosen_ConnectionsInUseAreKept) {
+  const std::vector<Place> occupants = {{kIdle, At(0), "proxy"}, {kIdle, At(0), "proxy"},
+                                        {kIdle, At(0), "proxy"}, {kUnused, At(2), "a"},
+                                        {kStuck, At(3), "a"},    {kUnused, At(1), "b"},
+                                        {kUnused, At(4), "c"}};
+  EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(5, 3, 4, 6));
+  EXPECT_THAT(Choose(occupants, 3, 1), ElementsAre(5)) << "the proxy opens a further one";
+  EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "`a` displaces its own";
+  EXPECT_THAT(Choose(occupants, 3, 9, 3), IsEmpty());
+  EXPECT_THAT(Choose(occupants, 0, 9, 0, At(2)), ElementsAre(5, 3)) << "others wait only briefly";
 }
 
 TEST(ChooseVictims, Network_CannotDisplaceOneWithFewerConnections) {

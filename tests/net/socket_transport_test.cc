@@ -1,6 +1,4 @@
 // A transport on unix and TCP sockets whose other end is the test.
-#include "net/socket_transport.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

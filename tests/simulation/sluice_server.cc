@@ -16,8 +16,9 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
       limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
                {.store_timeout = kRedisTimeout, .deny_cache = true}),
       service_(limiter_),
-      shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
-              {}),
+      shared_{.methods = MethodsOf(service_),
+              .options = {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
+              .times = {}},
       charge_timer_(loop_.timers(),
                     [this] {
                       fallback_.Reconcile();
@@ -117,8 +118,8 @@ void SluiceServer::Accept(std::shared_ptr<Link> link) {
   loop_.Deliver([this, link = std::move(link)] {
     if (stopped_) return link->CloseWire();
     connection_count_.TryAdd();
-    connections_.Add(std::make_unique<rpc::http2::Connection>(
-        *shard_, loop_.Carry(link, net::FlushStage::kCallers), true));
+    connections_.Add(
+        rpc::http2::MakeConnection(*shard_, loop_.Carry(link, net::FlushStage::kCallers), true));
   });
 }
 

@@ -1,4 +1,5 @@
 #include "tools/answer_text.h"
+#include "tools/explain_text.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>

@@ -89,7 +89,7 @@ class Load {
 
 std::function<bool()> Above(double cpu, double memory) {
   return [load = std::make_shared<Load>(), cpu, memory] {
-    return load->Cpu() > cpu || (memory < 1 && load->Memory() > memory);
+    return (cpu < 1 && load->Cpu() > cpu) || (memory < 1 && load->Memory() > memory);
   };
 }
 

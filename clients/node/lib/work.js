@@ -61,7 +61,8 @@ function durationOf(name, milliseconds) {
   if (!(milliseconds >= 0 && milliseconds < Infinity)) {
     throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
   }
-  return {seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6)};
+  const nanos = Math.round(milliseconds * 1e6);
+  return {seconds: Math.floor(nanos / 1e9), nanos: nanos % 1e9};
 }
 
 // The words of a file, or [] if it cannot be read.

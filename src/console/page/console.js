@@ -5,7 +5,7 @@
 
 const SECONDS_SHOWN = 300;
 const MOST_LINES = 6;
-const SOURCES = ['store', 'deny_cache', 'fallback', 'rule'];
+const SOURCES = ['store', 'grant', 'deny_cache', 'fallback', 'rule'];
 const COLORS = ['#2b7bba', '#d97706', '#2f9e5b', '#c2410c', '#7c5cc4', '#0e9aa7'];
 
 const byId = id => document.getElementById(id);

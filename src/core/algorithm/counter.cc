@@ -23,14 +23,6 @@ auto WithOwn(const Limit& limit, Any& any, const Use& use) {
       limit);
 }
 
-CounterState AsState(const CounterState& state) { return state; }
-
-// The share of a limit may have another algorithm.
-template <typename... States>
-CounterState AsState(const std::variant<States...>& state) {
-  return std::visit([](const auto& its) { return CounterState(its); }, state);
-}
-
 }  // namespace
 
 WriteBack Open(const Limit& limit, CounterState& state, Time now) {
@@ -63,7 +55,7 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
 
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
   return WithOwn(limit, seen.snapshot, [&](const auto& algorithm, const auto& snapshot) {
-    return AsState(algorithm.Seed(snapshot, seen.at, share));
+    return OneOf<CounterState>(algorithm.Seed(snapshot, seen.at, share));
   });
 }
 

@@ -13,6 +13,7 @@
 
 namespace sluice {
 
+// Sets `state` to that of a new counter.
 WriteBack Open(const Limit& limit, CounterState& state, Time now);
 WriteBack Advance(const Limit& limit, CounterState& state, Time now);
 std::int64_t Grants(const Limit& limit, const CounterState& state, const CounterDemand& demand,

@@ -61,17 +61,11 @@ struct FixedWindow : CommonFacts {
     return has_length && window >= other.window && other.limit / 2 >= limit;
   }
   std::string Tag() const {
-    switch (align) {
-      case Align::kFirst:
-        return "fixed_window:" + FormatDuration(window);
-      case Align::kClock:
-        return "fixed_window:" + FormatDuration(window) + ":clock" + FormatUtcOffset(utc_offset);
-      case Align::kMonth:
-        return "fixed_window:month" + FormatUtcOffset(utc_offset);
-      case Align::kEpoch:
-        return "fixed_window:" + FormatDuration(window) + ":epoch";
-    }
-    return "";
+    if (align == Align::kMonth) return "fixed_window:month" + FormatUtcOffset(utc_offset);
+    std::string tag = "fixed_window:" + FormatDuration(window);
+    if (align == Align::kClock) tag += ":clock" + FormatUtcOffset(utc_offset);
+    if (align == Align::kEpoch) tag += ":epoch";
+    return tag;
   }
   std::array<std::int64_t, 4> ScriptParameters() const {
     return {limit, window.count(), static_cast<std::int64_t>(align), utc_offset.count()};
@@ -192,21 +186,13 @@ struct FixedWindow : CommonFacts {
   // The bounds of the window that contains `t`; with kFirst, of a window that opens at `t`.
   Time WindowStart(Time t) const {
     using std::chrono::days;
-    switch (align) {
-      case Align::kFirst:
-        return t;
-      case Align::kClock: {
-        // 1970-01-05, the fifth day of the epoch, was a Monday.
-        const Duration anchor = (window == days(7) ? days(4) : days(0)) - utc_offset;
-        const auto since = t.time_since_epoch() - anchor;
-        return Time(anchor + FloorDiv(since.count(), window.count()) * window);
-      }
-      case Align::kMonth:
-        return MonthStart(t, 0);
-      case Align::kEpoch:
-        return Time(FloorDiv(t.time_since_epoch().count(), window.count()) * window);
-    }
-    return t;
+    if (align == Align::kFirst) return t;
+    if (align == Align::kMonth) return MonthStart(t, 0);
+    Duration anchor{};
+    // 1970-01-05, the fifth day of the epoch, was a Monday.
+    if (align == Align::kClock) anchor = (window == days(7) ? days(4) : days(0)) - utc_offset;
+    const auto since = t.time_since_epoch() - anchor;
+    return Time(anchor + FloorDiv(since.count(), window.count()) * window);
   }
   Time WindowEnd(Time start) const {
     return align == Align::kMonth ? MonthStart(start, 1) : start + window;

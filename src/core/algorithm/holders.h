@@ -25,8 +25,6 @@ class Holders {
 
   Holders();
   ~Holders();
-  Holders(const Holders&) = delete;
-  Holders& operator=(const Holders&) = delete;
 
   // Returns the holder with this lease, even if it has expired; null if the lease holds no slots.
   const Holder* Find(const LeaseId& id) const;

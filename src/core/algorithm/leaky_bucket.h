@@ -72,11 +72,8 @@ struct LeakyBucket : CommonFacts {
     if (moved) state.last = now;
     const Time t = std::max(now, state.last);
     const Duration elapsed = t - state.last;
-    if (elapsed >= TimeToFall(0, state)) {
-      state.level = 0;
-    } else {
-      state.level -= elapsed.count() * rate;
-    }
+    const bool is_empty = elapsed >= TimeToFall(0, state);
+    state.level = is_empty ? 0 : state.level - elapsed.count() * rate;
     state.last = t;
     return moved;
   }

@@ -1,17 +1,6 @@
 #include "core/algorithm/limit.h"
 
 namespace sluice {
-namespace {
-
-Limit AsLimit(const Limit& limit) { return limit; }
-
-// The share of a limit may have another algorithm.
-template <typename... Algorithms>
-Limit AsLimit(const std::variant<Algorithms...>& limit) {
-  return std::visit([](const auto& algorithm) { return Limit(algorithm); }, limit);
-}
-
-}  // namespace
 
 Algorithm AlgorithmOf(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.kAlgorithm; }, limit);
@@ -85,7 +74,7 @@ Limit LimitFor(const Limit& limit, const Share& share) {
   return std::visit(
       [&](const auto& algorithm) {
         if constexpr (requires { algorithm.For(share); }) {
-          return AsLimit(algorithm.For(share));
+          return OneOf<Limit>(algorithm.For(share));
         } else {
           auto shared = algorithm;
           shared.limit = share.Of(algorithm.limit);

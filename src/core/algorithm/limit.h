@@ -52,6 +52,17 @@ struct AlgorithmList {
 using EveryAlgorithm = AlgorithmList<FixedWindow, SlidingLog, SlidingWindow, TokenBucket,
                                      WarmingBucket, LeakyBucket, Concurrency>;
 
+// `its` as a Variant. The share of a limit may have another algorithm, so `its` may be a variant of
+// some alternatives.
+template <typename Variant, typename Its>
+Variant OneOf(const Its& its) {
+  if constexpr (std::is_convertible_v<Its, Variant>) {
+    return its;
+  } else {
+    return std::visit([](const auto& one) { return Variant(one); }, its);
+  }
+}
+
 using Limit = EveryAlgorithm::Limit;
 
 // A counter always holds the alternative that belongs to its limit.

@@ -62,7 +62,7 @@ struct SlidingWindow : CommonFacts {
   };
 
   // The state of a new counter. Consecutive sub-windows start at its first check.
-  State New(Time now) const { return {.start = now, .last = now, .counts = {}}; }
+  State New(Time now) const { return {.start = now, .last = now}; }
 
   // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
   bool Advance(State& state, Time now) const {

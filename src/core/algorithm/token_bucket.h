@@ -213,11 +213,8 @@ struct TokenBucket : CommonFacts {
 
   void Refill(State& state, Time until) const {
     const Duration elapsed = until - state.last;
-    if (elapsed >= TimeToReach(Room(state), state)) {
-      state.level = Room(state);
-    } else {
-      state.level += elapsed.count() * rate;
-    }
+    const bool is_full = elapsed >= TimeToReach(Room(state), state);
+    state.level = is_full ? Room(state) : state.level + elapsed.count() * rate;
     state.last = until;
   }
 

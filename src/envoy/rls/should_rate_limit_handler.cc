@@ -4,8 +4,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "api/status.h"
-
 namespace sluice::envoy {
 namespace {
 

@@ -1,14 +1,10 @@
 #include "rpc/http2/call_admission.h"
 
 namespace sluice::rpc::http2 {
-namespace {
-
-// The maximum number of open calls of probes. A client that watches the server's health has one.
-constexpr int kMaxProbes = 16;
-
-}  // namespace
 
 bool CallAdmission::Admit(const Call& call, bool is_probe) {
+  // The maximum number of open calls of probes. A client that watches the server's health has one.
+  constexpr int kMaxProbes = 16;
   if (is_probe ? probes_ >= kMaxProbes : !TakePlace(call)) {
     loop_.Count(Refusal::kCalls);
     return false;

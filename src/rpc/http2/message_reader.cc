@@ -34,7 +34,7 @@ MessageReader::Next MessageReader::Take(std::size_t max_bytes) {
   expected_ = 0;
   if (rest.empty()) return Next::kNothing;
   const auto flag = static_cast<unsigned char>(rest.front());
-  if (flag > 1) return Next::kBadFlag;
+  if (flag > 1) return Next::kInvalid;
   if (rest.size() < kPrefixBytes) return Next::kPartial;
   expected_ = BigEndian32(rest.data() + 1);
   if (expected_ > max_bytes) return Next::kTooLarge;

@@ -20,7 +20,7 @@ class MessageReader {
     kNothing,   // no byte of another message is available
     kPartial,   // the next message is incomplete; expected() is its length, if known
     kTooLarge,  // the next message exceeds the limit; expected() is its length
-    kBadFlag,   // the flag is neither 0 nor 1
+    kInvalid,   // the flag is neither 0 nor 1
   };
 
   // Prepares for a new request.

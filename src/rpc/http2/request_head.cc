@@ -21,6 +21,14 @@ Encoding ParseEncoding(std::string_view name) {
   return name == "identity" ? Encoding::kIdentity : Encoding::kUnknown;
 }
 
+// Whether `value` is application/grpc, optionally followed by "+suffix" or ";parameter".
+bool IsGrpcContentType(std::string_view value) {
+  constexpr std::string_view kType = "application/grpc";
+  if (!value.starts_with(kType)) return false;
+  value.remove_prefix(kType.size());
+  return value.empty() || value.front() == '+' || value.front() == ';';
+}
+
 }  // namespace
 
 std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text) {
@@ -38,13 +46,6 @@ std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text) {
     return std::chrono::nanoseconds::max();
   }
   return std::chrono::nanoseconds(count * unit);
-}
-
-bool IsGrpcContentType(std::string_view value) {
-  constexpr std::string_view kType = "application/grpc";
-  if (!value.starts_with(kType)) return false;
-  value.remove_prefix(kType.size());
-  return value.empty() || value.front() == '+' || value.front() == ';';
 }
 
 void RequestHead::Clear() {

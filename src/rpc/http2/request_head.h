@@ -23,9 +23,6 @@ enum class Encoding : std::uint8_t { kIdentity, kGzip, kDeflate, kUnknown };
 // malformed, and nanoseconds::max() (no timeout) on overflow.
 std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text);
 
-// Whether `value` is application/grpc, optionally followed by "+suffix" or ";parameter".
-bool IsGrpcContentType(std::string_view value);
-
 class RequestHead {
  public:
   // The maximum total size of a request's fields, counted as in SETTINGS_MAX_HEADER_LIST_SIZE:

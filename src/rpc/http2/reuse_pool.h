@@ -38,7 +38,12 @@ class ReusePool {
   // Destroys up to `max` objects that were free since the last Trim.
   void Trim(std::size_t max) {
     const std::size_t count = std::min(least_free_, max);
-    for (std::size_t i = 0; i < count; ++i) Destroy(*free_[i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t place = free_[i]->pool_place;
+      std::swap(all_[place], all_.back());
+      all_[place]->pool_place = place;
+      all_.pop_back();
+    }
     free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(count));
     least_free_ = free_.size();
   }
@@ -47,13 +52,6 @@ class ReusePool {
   std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:
-  void Destroy(T& object) {
-    const std::size_t place = object.pool_place;
-    std::swap(all_[place], all_.back());
-    all_[place]->pool_place = place;
-    all_.pop_back();
-  }
-
   std::vector<std::unique_ptr<T>> all_;
   std::vector<T*> free_;        // the last one is used next
   std::size_t least_free_ = 0;  // since the last Trim

@@ -5,11 +5,6 @@
 #include "rpc/http2/connection.h"
 
 namespace sluice::rpc::http2 {
-namespace {
-
-constexpr net::Alpn kAlpn{.protocol = "\x02h2", .required = true};
-
-}  // namespace
 
 Result<std::unique_ptr<Server>> Server::Start(net::IoThreads& threads, Methods methods,
                                               const ServerOptions& options, const Times& times) {
@@ -18,7 +13,7 @@ Result<std::unique_ptr<Server>> Server::Start(net::IoThreads& threads, Methods m
                                               .socket_mode = options.socket_mode,
                                               .max_connections = options.max_connections,
                                               .tls = options.tls,
-                                              .alpn = kAlpn});
+                                              .alpn = {.protocol = "\x02h2", .required = true}});
   if (!connections) return connections.error();
   return std::unique_ptr<Server>(
       new Server(threads, std::move(*connections),
@@ -36,8 +31,7 @@ Server::Server(net::IoThreads& threads, std::unique_ptr<net::ConnectionServer> c
   connections_->Start(
       {.make =
            [this](net::EpollLoop& loop, net::TransportPtr transport, bool has_place) {
-             return std::make_unique<Connection>(*shards_[loop.index()], std::move(transport),
-                                                 has_place);
+             return MakeConnection(*shards_[loop.index()], std::move(transport), has_place);
            },
        .on_refused = [this] { shared_->metrics.Count(Refusal::kConnections); },
        .on_replaced = [this] { shared_->metrics.Count(Refusal::kReplaced); }});

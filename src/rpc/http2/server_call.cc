@@ -35,45 +35,33 @@ bool ServerCall::Attach(CallStream& stream) {
   return false;
 }
 
-ServerCall::Taken ServerCall::TakeMessage(std::string_view& message) {
+MessageReader::Next ServerCall::TakeMessage(std::string_view& message) {
   const std::size_t max = loop_.options().max_message_bytes;
-  switch (reader_.Take(max)) {
-    case MessageReader::Next::kNothing:
-      return Taken::kNothing;
-    case MessageReader::Next::kPartial:
-      return Taken::kPartial;
-    case MessageReader::Next::kTooLarge:
-      Fail(TooLarge(reader_.expected(), max));
-      return Taken::kFailed;
-    case MessageReader::Next::kBadFlag:
-      Fail({.code = StatusCode::kInternal, .message = "bad flag before a message"});
-      return Taken::kFailed;
-    case MessageReader::Next::kMessage:
-      break;
+  const Next next = reader_.Take(max);
+  if (next == Next::kTooLarge) Fail(TooLarge(reader_.expected(), max));
+  if (next == Next::kInvalid) {
+    Fail({.code = StatusCode::kInternal, .message = "bad flag before a message"});
   }
+  if (next != Next::kMessage) return next;
   message = reader_.message();
-  return reader_.compressed() ? Inflate(message) : Taken::kMessage;
+  return !reader_.compressed() || Inflate(message) ? Next::kMessage : Next::kInvalid;
 }
 
-ServerCall::Taken ServerCall::Inflate(std::string_view& message) {
+// Returns false if the call has failed.
+bool ServerCall::Inflate(std::string_view& message) {
   const Encoding encoding = stream_->head().encoding();
   const std::size_t max = loop_.options().max_message_bytes;
   if (encoding == Encoding::kIdentity) {
     Fail({.code = StatusCode::kInternal, .message = "compressed message without grpc-encoding"});
-    return Taken::kFailed;
+    return false;
   }
-  switch (loop_.inflater().Inflate(encoding, message, max, inflated_)) {
-    case Inflater::Outcome::kDone:
-      message = inflated_;
-      return Taken::kMessage;
-    case Inflater::Outcome::kTooLarge:
-      Fail(TooLarge(max + 1, max));
-      return Taken::kFailed;
-    case Inflater::Outcome::kCorrupt:
-      break;
+  const auto outcome = loop_.inflater().Inflate(encoding, message, max, inflated_);
+  if (outcome == Inflater::Outcome::kTooLarge) Fail(TooLarge(max + 1, max));
+  if (outcome == Inflater::Outcome::kCorrupt) {
+    Fail({.code = StatusCode::kInternal, .message = "message cannot be decompressed"});
   }
-  Fail({.code = StatusCode::kInternal, .message = "message cannot be decompressed"});
-  return Taken::kFailed;
+  message = inflated_;
+  return outcome == Inflater::Outcome::kDone;
 }
 
 CallStream& ServerCall::Release() {

@@ -82,13 +82,14 @@ class ServerCall : public Reusable {
   // Both must outlive the call.
   ServerCall(LoopState& loop, ReusePool<ServerCall>& pool);
 
-  enum class Taken : std::uint8_t { kMessage, kNothing, kPartial, kFailed };
+  using Next = MessageReader::Next;
 
   // Binds the call to `stream`. If its deadline has passed, ends the call and returns false.
   bool Attach(CallStream& stream);
 
-  // Takes the next message, decompressed. An invalid message fails the call.
-  Taken TakeMessage(std::string_view& message);
+  // Takes the next message, decompressed. A message that is too large or invalid, also compressed,
+  // fails the call.
+  Next TakeMessage(std::string_view& message);
 
   // Frees the call and returns its stream, for the response.
   CallStream& Release();
@@ -105,7 +106,7 @@ class ServerCall : public Reusable {
   bool deferred_ = false;  // messages are delivered in a later iteration
 
  private:
-  Taken Inflate(std::string_view& message);
+  bool Inflate(std::string_view& message);
   void Reset();
 
   ReusePool<ServerCall>& pool_;

@@ -13,11 +13,8 @@
 #include "base/address.h"
 #include "base/clock.h"
 #include "metrics/metrics_registry.h"
+#include "net/tls_context.h"
 #include "rpc/handler.h"
-
-namespace sluice::net {
-class TlsServerContext;
-}
 
 namespace sluice::rpc::http2 {
 

@@ -94,7 +94,6 @@ class Session {
   // Returns false if the peer floods the session.
   bool OnControl(const nghttp2_frame_hd& head);
   bool OnReset(std::int32_t id);
-  void OnResetSent(std::uint32_t error);
 
   // What nghttp2 reports of frames, by its callbacks. It parses frames and enforces the protocol's
   // rules. A header block is that of a request, or of its trailers.

@@ -98,7 +98,14 @@ nghttp2_session* Session::MakeNghttp2() {
 
 void Session::OnFrameSent(const nghttp2_frame& frame) {
   const nghttp2_frame_hd& head = frame.hd;
-  if (head.type == NGHTTP2_RST_STREAM) OnResetSent(frame.rst_stream.error_code);
+  // If a peer breaks the protocol in a call, the server has to reset the call. That counts like a
+  // reset by the peer. With any other code, the server chose to reset the call.
+  if (head.type == NGHTTP2_RST_STREAM) {
+    const std::uint32_t error = frame.rst_stream.error_code;
+    const bool chosen =
+        error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;
+    if (!chosen) flood_.CountReset(now());
+  }
   if (head.type != NGHTTP2_HEADERS && head.type != NGHTTP2_DATA) return;
   flood_.OnResponse();
   if (!context_.early_ends || (head.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
@@ -118,14 +125,6 @@ ssize_t Session::TakeOutputOf(nghttp2_session*, std::int32_t id, std::uint8_t* b
   if (taken == Stream::kWait) return NGHTTP2_ERR_DEFERRED;
   if (last) *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
   return static_cast<ssize_t>(taken);
-}
-
-// If a peer breaks the protocol in a call, the server has to reset the call. That counts like a
-// reset by the peer. With any other code, the server chose to reset the call.
-void Session::OnResetSent(std::uint32_t error) {
-  const bool chosen =
-      error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;
-  if (!chosen) flood_.CountReset(now());
 }
 
 }  // namespace sluice::rpc::http2

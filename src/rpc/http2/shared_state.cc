@@ -5,7 +5,6 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-constexpr std::chrono::seconds kLogPause(1);
 constexpr std::array<const char*, static_cast<std::size_t>(Refusal::kCount)> kReasons = {
     "connections", "replaced",   "calls",  "unfinished_messages", "unsent_responses", "rapid_reset",
     "flood",       "incomplete", "stalled"};
@@ -29,7 +28,7 @@ void ServerMetrics::Count(Refusal refusal) {
   refused_[reason]->Increment();
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
-  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  if (now < next || !next_log_.compare_exchange_strong(next, now + std::chrono::seconds(1))) return;
   spdlog::warn("gRPC: a connection or call was refused: {} (sluice_grpc_refused_total counts all)",
                kReasons[reason]);
 }

@@ -62,23 +62,22 @@ bool StreamCall::Defer() {
 bool StreamCall::DeliverOne() {
   std::string_view message;
   switch (TakeMessage(message)) {
-    case Taken::kMessage:
+    case Next::kMessage:
       handler_->OnMessage(message);
       return true;
-    case Taken::kPartial:
+    case Next::kPartial:
       if (state_ == State::kEnded) {
         Fail({.code = StatusCode::kInternal, .message = "the last message is cut short"});
       }
       return false;
-    case Taken::kNothing:
+    case Next::kNothing:
       if (state_ != State::kEnded) return false;
       state_ = State::kHalfClosed;
       handler_->OnHalfClose();
       return false;
-    case Taken::kFailed:
-      break;
+    default:  // the call has failed
+      return false;
   }
-  return false;
 }
 
 void StreamCall::Send(std::string_view message) {

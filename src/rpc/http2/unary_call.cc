@@ -3,12 +3,6 @@
 #include <utility>
 
 namespace sluice::rpc::http2 {
-namespace {
-
-// The memory of smaller requests is bounded by the limit on calls.
-constexpr std::size_t kLargeBytes = 1024;
-
-}  // namespace
 
 void UnaryCall::Begin(CallStream& stream) {
   if (Attach(stream)) state_ = State::kReceiving;
@@ -16,10 +10,11 @@ void UnaryCall::Begin(CallStream& stream) {
 
 // Any byte after the first message is an error.
 void UnaryCall::OnData(std::string_view bytes) {
+  constexpr std::size_t kLargeBytes = 1024;  // the limit on calls bounds the memory of smaller ones
   bool too_many = state_ == State::kReceived && !bytes.empty();
   if (state_ == State::kReceiving) {
     reader_.Append(bytes);
-    if (TakeMessage(request_) != Taken::kMessage) return;
+    if (TakeMessage(request_) != Next::kMessage) return;
     state_ = State::kReceived;
     if (request_.size() > kLargeBytes) held_ = request_.size();
     too_many = reader_.pending() > 0;

@@ -136,10 +136,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
   if (!login_steps_.empty()) return;
   timer_.Cancel();
   state_ = State::kReady;
-  if (problem_ != Problem::kRefusal) {
-    problem_ = Problem::kNone;
-    status_.OnServing();
-  }
+  if (!counts_as_failing_) status_.OnServing();
   owner_.OnReady();
 }
 
@@ -159,7 +156,7 @@ void Connection::SendFormatted(std::string_view commands) {
 }
 
 void Connection::Restart(std::string_view cause) {
-  problem_ = Problem::kRefusal;
+  counts_as_failing_ = true;
   Fail(cause);
 }
 
@@ -170,15 +167,12 @@ void Connection::ReconnectElsewhere() {
 
 void Connection::MarkHealthy() {
   pause_ = kFirstPause;
-  if (problem_ == Problem::kNone) return;
-  problem_ = Problem::kNone;
-  status_.OnServing();
+  if (std::exchange(counts_as_failing_, false)) status_.OnServing();
 }
 
 void Connection::Fail(std::string_view cause, std::string_view refused_step) {
   const bool was_ready = ready();
   Disconnect();
-  if (problem_ == Problem::kNone) problem_ = Problem::kConnection;
   std::string what(was_ready ? "connection lost" : "cannot connect");
   if (!refused_step.empty()) what += fmt::format(": {} was refused", refused_step);
   status_.OnFailing(what, cause, loop_.now());

@@ -99,12 +99,6 @@ class Connection final : private net::Protocol {
 
  private:
   enum class State : std::uint8_t { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };
-  // The current problem, for the log.
-  enum class Problem : std::uint8_t {
-    kNone,
-    kConnection,  // over when the login has succeeded
-    kRefusal,     // over when a check has been charged
-  };
   static constexpr std::chrono::milliseconds kFirstPause{10};
   static constexpr std::chrono::milliseconds kLastPause{400};
   static constexpr std::chrono::milliseconds kConnectTimeout{500};
@@ -130,8 +124,8 @@ class Connection final : private net::Protocol {
   ServerStatus& status_;
   Owner& owner_;
   State state_ = State::kStopped;
-  Problem problem_ = Problem::kNone;
-  std::uint64_t attempt_ = 0;  // changes with every new attempt
+  bool counts_as_failing_ = false;  // since Restart, until MarkHealthy
+  std::uint64_t attempt_ = 0;       // changes with every new attempt
   std::unique_ptr<net::ConnectAttempt> connecting_;
   net::TransportPtr transport_;
   net::Timer timer_;  // kWaiting: end of the pause; kLoggingIn: login timeout

@@ -2,9 +2,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include <charconv>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "store/redis/connection.h"
@@ -13,10 +11,10 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: the needed commands. Returns the eviction policy, the greatest lag of a replica (in
-// seconds, and in bytes), and the commands that the user may not call. Values that the user may not
-// read are empty. Before version 7, Redis cannot tell which commands are refused, so all count as
-// allowed.
+// ARGV: the needed commands, in one text. Returns the eviction policy, the greatest lag of a
+// replica (in seconds, and in bytes), and the commands that the user may not call. Values that the
+// user may not read are empty. Before version 7, Redis cannot tell which commands are refused, so
+// all count as allowed.
 constexpr std::string_view kAsk = R"lua(
 local function info(section)
   local found = redis.pcall('INFO', section)
@@ -30,23 +28,12 @@ for offset, lag in string.gmatch(replication, 'slave%d+:[^\r\n]*,offset=(%d+),la
   seconds = math.max(seconds, tonumber(lag))
   bytes = math.max(bytes, written - tonumber(offset))
 end
-local reply = {policy, string.format('%.0f', seconds), string.format('%.0f', bytes)}
-for _, command in ipairs(redis.acl_check_cmd and ARGV or {}) do
+local reply = {policy, seconds, bytes}
+for command in string.gmatch(redis.acl_check_cmd and ARGV[1] or '', '%a+') do
   if not redis.acl_check_cmd(command, 'sluice:{probe}') then reply[#reply + 1] = command end
 end
 return reply
 )lua";
-
-// The commands called by the check script, by the reports of a fleet's members, and by kAsk.
-constexpr std::string_view kNeeded[] = {"time",    "mget",
-                                        "set",     "setrange",
-                                        "exists",  "unlink",
-                                        "pexpire", "zadd",
-                                        "zcard",   "zcount",
-                                        "zrange",  "zrangebyscore",
-                                        "zrem",    "zremrangebyrank",
-                                        "zscore",  "zremrangebyscore",
-                                        "info"};
 
 }  // namespace
 
@@ -65,13 +52,16 @@ Inspection::~Inspection() {
   for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
 }
 
-std::string Inspection::Command(bool clustered) {
-  std::vector<std::string_view> command{"EVAL", kAsk, "0"};
-  command.insert(command.end(), std::begin(kNeeded), std::end(kNeeded));
-  if (clustered) command.emplace_back("get");
-  std::string out;
-  AppendCommand(command, out);
-  return out;
+std::string Inspection::NeededCommands(bool clustered) {
+  std::string commands =
+      "time mget set setrange exists unlink pexpire zadd zcard zcount zrange zrangebyscore zrem "
+      "zremrangebyrank zscore zremrangebyscore info";
+  if (clustered) commands += " get";
+  return commands;
+}
+
+void Inspection::Ask(Connection& connection, bool clustered) {
+  connection.Send({"EVAL", kAsk, "0", NeededCommands(clustered)});
 }
 
 void Inspection::OnReply(const redisReply& reply) {
@@ -80,10 +70,7 @@ void Inspection::OnReply(const redisReply& reply) {
   }
   if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 3) return;
   SeePolicy(TextOf(*reply.element[0]));
-  std::int64_t seconds = 0;
-  const std::string_view lag = TextOf(*reply.element[1]);
-  std::from_chars(lag.data(), lag.data() + lag.size(), seconds);
-  RecordLag(seconds, TextOf(*reply.element[2]));
+  RecordLag(reply.element[1]->integer, reply.element[2]->integer);
   std::string refused;
   for (std::size_t i = 3; i < reply.elements; ++i) {
     refused.append(refused.empty() ? "" : ", ").append(TextOf(*reply.element[i]));
@@ -108,7 +95,7 @@ void Inspection::SeePolicy(std::string_view policy) {
   }
 }
 
-void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
+void Inspection::RecordLag(std::int64_t seconds, std::int64_t bytes) {
   lag_.Set(static_cast<double>(seconds));
   const bool lags = seconds >= kLagging;
   if (std::exchange(told_lag_, lags) == lags) return;
@@ -116,7 +103,7 @@ void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
     spdlog::warn(
         "redis {}: a replica is {} s and {} bytes behind: counts that it lacks are lost if it "
         "takes over",
-        name_, seconds, LogText(bytes));
+        name_, seconds, bytes);
   } else {
     spdlog::info("redis {}: its replicas follow again", name_);
   }

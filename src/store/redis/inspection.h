@@ -16,6 +16,8 @@ struct redisReply;
 
 namespace sluice::redis {
 
+class Connection;
+
 class Inspection {
  public:
   static constexpr std::chrono::seconds kEvery{10};
@@ -28,8 +30,12 @@ class Inspection {
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
-  // The query, formatted by AppendCommand.
-  static std::string Command(bool clustered);
+  // Sends the query.
+  static void Ask(Connection& connection, bool clustered);
+
+  // The commands called by the check script, by the reports of a fleet's members, and by the query,
+  // in lower case, with spaces between them.
+  static std::string NeededCommands(bool clustered);
 
   // Handles the reply. Parts that are missing or unreadable are ignored.
   void OnReply(const redisReply& reply);
@@ -40,7 +46,7 @@ class Inspection {
   static constexpr std::int64_t kLagging = 3;  // seconds
 
   void SeePolicy(std::string_view policy);
-  void RecordLag(std::int64_t seconds, std::string_view bytes);
+  void RecordLag(std::int64_t seconds, std::int64_t bytes);
   void SeeRefused(const std::string& commands, int count);
 
   const std::string name_;

@@ -31,7 +31,7 @@ void LayoutWatch::Stop() {
 // Each attempt uses the next server.
 std::optional<Address> LayoutWatch::AddressToTry() {
   awaits_answer_ = false;
-  if (std::exchange(tried_, true)) place_ = (place_ + 1) % servers_.size();
+  place_ = (place_ + 1) % servers_.size();
   return servers_[place_];
 }
 

@@ -67,7 +67,6 @@ class LayoutWatch : public Topology, private Connection::Owner {
   const OnLayout on_layout_;
   std::vector<Address> servers_;
   std::size_t place_;
-  bool tried_ = false;   // servers_[place_]
   bool leaves_ = false;  // the server is not to be queried any more
   bool awaits_answer_ = false;
   SteadyTime asked_at_;

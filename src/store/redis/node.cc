@@ -140,7 +140,7 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 void Node::Inspect() {
   inspect_timer_.Start(loop_.now() + Inspection::kEvery);
   if (!connection_.ready()) return;
-  connection_.SendFormatted(Inspection::Command(clustered_));
+  Inspection::Ask(connection_, clustered_);
   in_flight_.Add({.kind = Kind::kInspection}, loop_.now());
 }
 

@@ -145,7 +145,7 @@ void ScriptCall::Clear() {
   entries_ = 0;
   weight_ = 0;
   keys_.clear();
-  std::fill(key_table_.begin(), key_table_.end(), 0);
+  key_table_.fill(0);
   limits_.clear();
   limit_numbers_.clear();
   requests_.clear();
@@ -247,25 +247,20 @@ std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease
   return static_cast<std::uint32_t>(records_.size());
 }
 
-// The index starts from 1, as in Lua.
+// The index starts from 1, as in Lua. Each counter weighs at least 1, so if there are more keys
+// than kMaxWeight, all of them are of one check, and distinct.
 std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
-  if (2 * keys_.size() >= key_table_.size()) EnlargeKeyTable();
-  const std::size_t mask = key_table_.size() - 1;  // its size is a power of two
-  for (std::size_t slot = Hash(key);; ++slot) {
-    std::uint32_t& index = key_table_[slot & mask];
-    if (index != 0 && keys_[index - 1] != key) continue;
+  const auto next = static_cast<std::uint32_t>(keys_.size() + 1);
+  for (std::size_t slot = Hash(key); next <= kMaxWeight; ++slot) {
+    std::uint32_t& index = key_table_[slot % key_table_.size()];
     if (index == 0) {
-      keys_.push_back(key);
-      index = static_cast<std::uint32_t>(keys_.size());
+      index = next;
+      break;
     }
-    return index;
+    if (keys_[index - 1] == key) return index;
   }
-}
-
-// Only needed by a check with very many counters.
-void ScriptCall::EnlargeKeyTable() {
-  key_table_.assign(2 * key_table_.size(), 0);
-  for (const std::string_view key : std::exchange(keys_, {})) IndexOfKey(key);
+  keys_.push_back(key);
+  return next;
 }
 
 std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {

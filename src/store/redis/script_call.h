@@ -4,6 +4,7 @@
 // Not thread-safe. Reusable: memory is kept between calls.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -65,7 +66,7 @@ class ScriptCall {
   bool HasRoomFor(const StoreCheck& check) const;
 
   // Adds `n` checks equal to `check`. It, its keys and its limits must live until the call is
-  // encoded.
+  // encoded. REQUIRES: HasRoomFor(check)
   void Add(const StoreCheck& check, std::int64_t n);
 
   // Whether the script may decide the call in the short way: it carries one plain check.
@@ -79,7 +80,6 @@ class ScriptCall {
 
  private:
   std::uint32_t IndexOfKey(std::string_view key);
-  void EnlargeKeyTable();
   std::uint32_t IndexOfLimit(const Limit* limit);
   std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);
@@ -90,8 +90,8 @@ class ScriptCall {
   bool lone_ = false;  // the one entry is plain
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
-  // Open addressing: by hash, indices of keys, from 1; 0 is free. At most half full.
-  std::vector<std::uint32_t> key_table_ = std::vector<std::uint32_t>(512);
+  // Open addressing: by hash, indices of the first kMaxWeight keys, from 1; 0 is free.
+  std::array<std::uint32_t, 4 * kMaxWeight> key_table_{};
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
   std::vector<const StoreCheck*> requests_;  // one per distinct demand

@@ -147,49 +147,47 @@ void ThreadStore::SubmitSplit(PendingPtr whole) {
   (new SplitCheck(*this, std::move(whole)))->Send();
 }
 
-// A reset of counters in a Cluster: a piece for each key, since one command may only name keys of
-// one slot. Owns itself until the whole reset has been returned.
+// What the pieces of a reset have in common.
 class ThreadStore::SplitReset {
  public:
-  explicit SplitReset(StoreReset& whole) : whole_(whole), pending_(whole.keys.size()) {
-    for (const std::string_view key : whole.keys) {
-      Piece& piece = *pieces_.emplace_back(std::make_unique<Piece>(*this));
-      piece.keys = {key};
-      piece.deadline = whole.deadline;
-    }
-  }
-
-  void Send(ThreadStore& store) {
-    // If the last piece is done while it is sent, this object is deleted.
-    for (std::size_t i = 0, pieces = pending_; i < pieces; ++i) {
-      store.ResetAt(store.NodeOf(pieces_[i]->keys.front()), *pieces_[i]);
-    }
-  }
-
- private:
-  struct Piece final : StoreReset {
-    explicit Piece(SplitReset& owner) : split(owner) {}
-    void OnReset() override { split.OnPieceReset(*this); }
-
-    SplitReset& split;
-  };
+  explicit SplitReset(StoreReset& whole) : whole_(whole), pending_(whole.keys.size()) {}
 
   // If some pieces failed, the result is kTimeout: counters may have been reset.
-  void OnPieceReset(const Piece& piece) {
-    if (!piece.failure) ++done_;
-    if (piece.failure && failure_ != StoreFailure::kTimeout) failure_ = piece.failure;
+  void OnPieceReset(std::optional<StoreFailure> failure) {
+    if (!failure) ++done_;
+    if (failure && failure_ != StoreFailure::kTimeout) failure_ = failure;
     if (--pending_ > 0) return;
     whole_.Finish(failure_ && done_ > 0 ? StoreFailure::kTimeout : failure_);
-    delete this;
   }
 
+  // Owns itself until it has been returned.
+  struct Piece final : StoreReset {
+    void OnReset() override {
+      split->OnPieceReset(failure);
+      delete this;
+    }
+
+    std::shared_ptr<SplitReset> split;
+  };
+
+ private:
   StoreReset& whole_;
-  std::vector<std::unique_ptr<Piece>> pieces_;
   std::size_t pending_;
   std::size_t done_ = 0;
   std::optional<StoreFailure> failure_;
 };
 
-void ThreadStore::ResetSplit(StoreReset& whole) { (new SplitReset(whole))->Send(*this); }
+// In a Cluster, there is a piece for each key, since one command may only name keys of one slot.
+void ThreadStore::ResetSplit(StoreReset& whole) {
+  const auto split = std::make_shared<SplitReset>(whole);
+  // The last piece may be returned while it is sent, and `whole` with it.
+  for (std::size_t i = 0, pieces = whole.keys.size(); i < pieces; ++i) {
+    auto* const piece = new SplitReset::Piece;
+    piece->keys = {whole.keys[i]};
+    piece->deadline = whole.deadline;
+    piece->split = split;
+    ResetAt(NodeOf(whole.keys[i]), *piece);
+  }
+}
 
 }  // namespace sluice::redis

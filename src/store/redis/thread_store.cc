@@ -40,8 +40,8 @@ ThreadStore::ThreadStore(ThreadStoreContext context)
 ThreadStore::~ThreadStore() = default;
 
 void ThreadStore::Use(const Layout& layout) {
-  const auto when_unconnected = std::exchange(has_layout_, true) ? Node::WhenUnconnected::kWait
-                                                                 : Node::WhenUnconnected::kFail;
+  const auto when_unconnected =
+      nodes_.empty() ? Node::WhenUnconnected::kFail : Node::WhenUnconnected::kWait;
   for (auto& [name, entry] : nodes_) entry.owns = false;
   std::vector<Node*> nodes;
   for (const Address& address : layout.servers) {

@@ -144,11 +144,10 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   Settler settler_;
   const NodeContext node_context_;
   std::map<std::string, Entry> nodes_;  // by address
-  bool has_layout_ = false;
-  Node* only_ = nullptr;              // it owns every key
-  bool by_slot_ = false;              // a node rejects undeclared keys
-  std::vector<Node*> owners_;         // by slot; null: no owner. Empty unless clustered
-  std::vector<std::uint16_t> parts_;  // by slot: the owner's position in the layout
+  Node* only_ = nullptr;                // it owns every key
+  bool by_slot_ = false;                // a node rejects undeclared keys
+  std::vector<Node*> owners_;           // by slot; null: no owner. Empty unless clustered
+  std::vector<std::uint16_t> parts_;    // by slot: the owner's position in the layout
   std::vector<std::unique_ptr<Node>> retired_;
   std::uint32_t next_probe_ = 0;
   std::uint64_t next_number_ = 0;

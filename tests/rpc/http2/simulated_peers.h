@@ -47,7 +47,7 @@ class SimulatedPeers : public testing::Test {
   static constexpr int kRefused = 7, kCancel = 8;
 
   explicit SimulatedPeers(const rpc::http2::ServerOptions& options)
-      : shared_(Methods(), options, {}) {}
+      : shared_{.methods = Methods(), .options = options, .times = {}} {}
   ~SimulatedPeers() override {
     loop_.RunIteration([this] { connections_.CloseAll(); });
     loop_.RunIteration();
@@ -59,7 +59,7 @@ class SimulatedPeers : public testing::Test {
     auto* const wire = new Wire(loop_, net::FlushStage::kCallers, {.network = network});
     loop_.RunIteration([&] {
       if (has_place) count_.TryAdd();
-      connections_.Add(std::make_unique<rpc::http2::Connection>(
+      connections_.Add(rpc::http2::MakeConnection(
           shard_, net::TransportPtr(wire, net::TransportDeleter{.loop = &loop_}), has_place));
       const std::string setting = BigEndian(4, 2) + BigEndian(window, 4);
       wire->Receive(kHttp2Preface +

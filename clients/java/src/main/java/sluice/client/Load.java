@@ -28,7 +28,7 @@ public final class Load {
    */
   public static BooleanSupplier above(double cpu, double memory) {
     Load load = new Load(ownCgroup());
-    return () -> load.cpu() > cpu || (memory < 1 && load.memory() > memory);
+    return () -> (cpu < 1 && load.cpu() > cpu) || (memory < 1 && load.memory() > memory);
   }
 
   private synchronized double cpu() {
