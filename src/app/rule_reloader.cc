@@ -2,15 +2,12 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -26,10 +23,6 @@ constexpr milliseconds kLongestSettle(2'000);
 
 // How often to test whether the last call with replaced rules has ended.
 constexpr milliseconds kFreePeriod(50);
-
-// Running calls matter more than an early start of new rules: at this nice level, a busy server
-// leaves the thread about a tenth of a core.
-constexpr int kNicer = 10;
 
 constexpr std::size_t kMistakesLogged = 1'000;
 
@@ -104,7 +97,7 @@ void RuleReloader::Offer(envoy::RuleResources set, Done done) {
 }
 
 void RuleReloader::Run() {
-  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // only for this thread
+  LowerPriority();  // running calls matter more than an early start of new rules
   // The files may have changed since they were read at start.
   first_change_ = due_ = SteadyNow();
   do {

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 namespace sluice {
 
@@ -16,6 +17,11 @@ void Thread::Join() {
 
 void Thread::Detach() {
   if (thread_.joinable()) thread_.detach();
+}
+
+void LowerPriority() {
+  constexpr int kNicer = 10;
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // only for this thread
 }
 
 }  // namespace sluice

@@ -25,4 +25,8 @@ class Thread {
   std::jthread thread_;
 };
 
+// Lowers the priority of this thread, for work that may be late: on a busy server it then gets
+// about a tenth of a core.
+void LowerPriority();
+
 }  // namespace sluice

@@ -140,7 +140,6 @@ ConfigMap::ConfigMap(const ConfigValue& value, std::span<const std::string_view>
 }
 
 std::optional<ConfigValue> ConfigMap::Find(std::string_view key) const {
-  if (value_.node().kind != Kind::kMap) return std::nullopt;
   const YamlNode* found = value_.node().Find(key);
   if (found == nullptr) return std::nullopt;
   return value_.At(key, *found);

@@ -204,11 +204,9 @@ std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view
   for (const ConfigValue& item : list.Items(allowed)) {
     const std::size_t errors = item.report().errors.size();
     RuleLimit limit = ParseLimit(item);
-    const auto find = [&node = item.node()](std::string_view key) {
-      return node.kind == YamlNode::Kind::kMap ? node.Find(key) : nullptr;
-    };
-    if (const YamlNode* const name = find("name")) limit.name = item.At("name", *name).Name();
-    if (const YamlNode* const counts = find("counts")) {
+    const YamlNode& node = item.node();
+    if (const YamlNode* const name = node.Find("name")) limit.name = item.At("name", *name).Name();
+    if (const YamlNode* const counts = node.Find("counts")) {
       limit.counts = ParseCounts(item.At("counts", *counts));
     }
     const std::string tag = CounterTag(limit);

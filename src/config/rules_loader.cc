@@ -120,10 +120,6 @@ void AddFile(const std::string& name, RuleTexts& texts) {
 
 }  // namespace
 
-bool IsRuleFileName(std::string_view name) {
-  return !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"));
-}
-
 RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) {
   RuleTexts texts;
   std::vector<std::string> names;

@@ -35,12 +35,12 @@ struct RuleTexts {
   std::string fingerprint;
 };
 
-// Whether a file name is that of a rule file: *.yaml or *.yml, not hidden.
-bool IsRuleFileName(std::string_view name);
-
 // Which entries of a directory are read.
 struct FileChoice {
-  bool (*is_rule_file)(std::string_view name) = IsRuleFileName;
+  // Whether a file of this name is read. By default: *.yaml and *.yml, not hidden.
+  bool (*is_rule_file)(std::string_view name) = [](std::string_view name) {
+    return !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"));
+  };
   bool recursive = false;  // also subdirectories, except hidden ones
 };
 

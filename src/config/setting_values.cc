@@ -26,41 +26,34 @@ std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   return parts;
 }
 
+// Sets `place` to a text that `check` does not refuse.
+template <typename Check>
+Setter SetChecked(std::string& place, Check check) {
+  return [&place, check](std::string_view text) -> Result<void> {
+    if (const auto checked = check(text); !checked) return checked.error();
+    place = text;
+    return {};
+  };
+}
+
 // "auto, or " for the beginning of a list of allowed values.
 std::string Or(std::string_view word) { return word.empty() ? "" : fmt::format("{}, or ", word); }
 
 }  // namespace
 
 Setter SetText(std::string& place) {
-  return [&place](std::string_view text) -> Result<void> {
-    place = text;
-    return {};
-  };
+  return SetChecked(place, [](std::string_view) { return Result<void>(); });
 }
 
 Setter SetFile(std::string& place) {
-  return [&place](std::string_view text) -> Result<void> {
-    if (const auto content = ReadFile(std::string(text)); !content) return content.error();
-    place = text;
-    return {};
-  };
+  return SetChecked(place, [](std::string_view text) { return ReadFile(std::string(text)); });
 }
 
 Setter SetSecretFile(std::string& place) {
-  return [&place](std::string_view text) -> Result<void> {
-    if (const auto secret = ReadSecretFile(std::string(text)); !secret) return secret.error();
-    place = text;
-    return {};
-  };
+  return SetChecked(place, [](std::string_view text) { return ReadSecretFile(std::string(text)); });
 }
 
-Setter SetSecret(std::string& place) {
-  return [&place](std::string_view text) {
-    auto valid = ValidateSecret(text);
-    if (valid) place = text;
-    return valid;
-  };
-}
+Setter SetSecret(std::string& place) { return SetChecked(place, ValidateSecret); }
 
 Setter SetInsteadOf(std::string& other, Setter set) {
   return [&other, set = std::move(set)](std::string_view text) {

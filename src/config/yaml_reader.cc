@@ -341,7 +341,7 @@ std::optional<std::pair<Position, std::string_view>> FindNonText(std::string_vie
 }  // namespace
 
 const YamlNode* YamlNode::Find(std::string_view key) const {
-  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+  for (std::size_t i = 0; kind == Kind::kMap && i + 1 < items.size(); i += 2) {
     if (items[i].kind == Kind::kScalar && items[i].text == key) return &items[i + 1];
   }
   return nullptr;

@@ -83,8 +83,6 @@ void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& erro
 
 }  // namespace
 
-bool IsRuleFileName(std::string_view name) { return !name.starts_with('.'); }
-
 RuleTexts ReadRuleFiles(const std::string& directory) {
   return sluice::ReadRuleFiles(directory, kRuleFiles);
 }

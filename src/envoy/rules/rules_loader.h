@@ -22,11 +22,10 @@ struct LoadedTrees {
   bool ok() const { return errors.empty(); }
 };
 
-// Whether a directory entry of this name is read: true unless it is hidden.
-bool IsRuleFileName(std::string_view name);
-
-// These files, also in subdirectories.
-inline constexpr FileChoice kRuleFiles{.is_rule_file = IsRuleFileName, .recursive = true};
+// All files that are not hidden, also in subdirectories.
+inline constexpr FileChoice kRuleFiles{
+    .is_rule_file = [](std::string_view name) { return !name.starts_with('.'); },
+    .recursive = true};
 
 // Reads every file in `directory` and its subdirectories, ordered by name. A directory without
 // files is not an error, but an unreadable directory is.

@@ -1,7 +1,5 @@
 #include "envoy/xds/xds_client.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <random>
 
@@ -20,9 +18,6 @@ namespace {
 using ::envoy::service::discovery::v3::AggregatedDiscoveryService;
 using ::envoy::service::discovery::v3::DiscoveryRequest;
 using ::envoy::service::discovery::v3::DiscoveryResponse;
-
-// Checks matter more than an early start of new rules.
-constexpr int kNicer = 10;
 
 // The timeout of a connection attempt.
 constexpr int kConnectMilliseconds = 5'000;
@@ -163,7 +158,7 @@ XdsStatus XdsClient::status() const {
 }
 
 void XdsClient::Run() {
-  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // only for this thread
+  LowerPriority();  // checks matter more than an early start of new rules
   std::minstd_rand random(std::random_device{}());
   Duration pause = settings_.first_pause;
   for (;;) {

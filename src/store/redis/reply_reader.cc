@@ -2,8 +2,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <utility>
-
 #include <fmt/format.h>
 
 namespace sluice::redis {
