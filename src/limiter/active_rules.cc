@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::chrono::seconds kWarningPeriod(1);
 
-std::unordered_map<std::string_view, std::size_t> RowsOfDomains(const RuleIndex& index) {
-  std::unordered_map<std::string_view, std::size_t> rows;
-  for (const IndexedRule& rule : index.rules()) {
-    rows.try_emplace(rule.domain, index.size() + rows.size());
-  }
-  return rows;
-}
-
 // The most limits that the rule has for one request.
 std::size_t MostLimits(const Rule& rule) {
   std::size_t most = rule.limits.limits.size();
@@ -49,13 +41,12 @@ MetricLabels WithLabel(std::string label, std::string value, MetricLabels labels
 }  // namespace
 
 ActiveRules::ActiveRules(std::shared_ptr<const RuleIndex> rule_index, MetricsRegistry& metrics)
-    : index(std::move(rule_index)),
-      metrics_(metrics),
-      domains_(RowsOfDomains(*index)),
-      rows_(index->size() + domains_.size() + 1) {
+    : index(std::move(rule_index)), metrics_(metrics) {
   for (const IndexedRule& rule : index->rules()) {
+    domains_.try_emplace(rule.domain, index->size() + domains_.size());
     if (Adapts(rule.rule)) adapting_[{rule.domain, rule.rule.name}] = &rule;
   }
+  rows_ = std::vector<std::atomic<Row*>>(index->size() + domains_.size() + 1);
 }
 
 ActiveRules::~ActiveRules() {
@@ -156,8 +147,9 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   Row& row = RowAt(limit.rule->id);
   const auto show = [&](std::atomic<Gauge*>& slot, std::string_view name, std::string_view help,
                         std::int64_t value) {
-    const auto labels = [&] { return LabelsOf(*limit.rule); };
-    MetricIn(slot, name, help, labels).Set(static_cast<double>(value));
+    MetricIn(slot, name, help, [&] {
+      return LabelsOf(*limit.rule);
+    }).Set(static_cast<double>(value));
   };
   const Verdict& verdict = limit.verdict;
   show(row.limit_now, "sluice_adaptive_limit",
@@ -225,11 +217,9 @@ void ActiveRules::CountUnmatched(std::string_view domain, Decision decision) con
 void ActiveRules::CountUncounted(std::string_view domain,
                                  std::span<const std::string_view> amounts) const {
   const auto [row, name] = RowOfDomain(domain);
+  const auto labels = [label = name] { return MetricLabels{{"domain", std::string(label)}}; };
   MetricIn(row.uncounted, "sluice_uncounted_amounts_total",
-           "Amounts of checks that no rule of their domain counts.",
-           [label = name] {
-             return MetricLabels{{"domain", std::string(label)}};
-           })
+           "Amounts of checks that no rule of their domain counts.", labels)
       .Increment(amounts.size());
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_uncounted_.load(std::memory_order_relaxed);
