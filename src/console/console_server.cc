@@ -24,12 +24,6 @@ constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-std::string RandomToken() {
-  std::string token;
-  for (const std::uint8_t byte : RandomBytes()) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
 HttpResponse Response(int status, std::string_view content_type, std::string body) {
   return {.status = status,
           .content_type = std::string(content_type),
@@ -71,7 +65,9 @@ Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& wa
 }
 
 ConsoleServer::ConsoleServer(const FleetWatch& watch, Options options)
-    : watch_(watch), options_(std::move(options)), token_(RandomToken()) {
+    : watch_(watch),
+      options_(std::move(options)),
+      token_(fmt::format("{:02x}", fmt::join(RandomBytes(), ""))) {
   io_.Start();
 }
 
