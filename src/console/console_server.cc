@@ -23,12 +23,6 @@ constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-std::string RandomToken() {
-  std::string token;
-  for (const std::uint8_t byte : RandomBytes()) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
 HttpResponse Response(int status, std::string_view content_type, std::string body) {
   return {.status = status,
           .content_type = std::string(content_type),
@@ -70,7 +64,9 @@ Result<std::unique_ptr<ConsoleServer>> ConsoleServer::Start(const FleetWatch& wa
 }
 
 ConsoleServer::ConsoleServer(const FleetWatch& watch, Options options)
-    : watch_(watch), options_(std::move(options)), token_(RandomToken()) {
+    : watch_(watch),
+      options_(std::move(options)),
+      token_(fmt::format("{:02x}", fmt::join(RandomBytes(), ""))) {
   io_.Start();
 }
 
@@ -88,7 +84,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
   std::vector<HttpRoute> routes;
   const auto add = [&](std::string_view path, HttpHandler handler, const char* method) {
     routes.push_back({.path = std::string(path),
-                      .handler = ForThisHost(std::move(handler)),
+                      .handler = Guarded(std::move(handler), path.starts_with("/api/")),
                       .methods = {method},
                       .own_site_only = true});
   };
@@ -96,8 +92,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
     add(file.path == "/index.html" ? "/" : file.path, FileHandler(file), "GET");
   }
   add("/api/state",
-      WithToken(AnsweredBy([this] { return JsonResponse(JsonText(ToJson(Merge(watch_.Now())))); })),
-      "GET");
+      AnsweredBy([this] { return JsonResponse(JsonText(ToJson(Merge(watch_.Now())))); }), "GET");
   add("/api/rules",
       CallOf<v1::ListRulesRequest, v1::ListRulesResponse>("/sluice.v1.Admin/ListRules"), "GET");
   add("/api/explain",
@@ -115,23 +110,17 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
 }
 
 // A browser sends the name in the URL, with the port.
-HttpHandler ConsoleServer::ForThisHost(HttpHandler handler) const {
-  return [this, handler = std::move(handler)](const HttpRequest& request, HttpResponder respond) {
+HttpHandler ConsoleServer::Guarded(HttpHandler handler, bool needs_token) const {
+  return [this, handler = std::move(handler), needs_token](const HttpRequest& request,
+                                                           HttpResponder respond) {
     const auto host = OnlyHeader(request.headers, "Host");
     const std::uint16_t port = port_;
     if (host != fmt::format("{}:{}", kHost, port) && host != fmt::format("localhost:{}", port)) {
       return respond(Refusal(403, "not for this host\n"));
     }
-    handler(request, std::move(respond));
-  };
-}
-
-HttpHandler ConsoleServer::WithToken(HttpHandler handler) const {
-  return [this, handler = std::move(handler)](const HttpRequest& request, HttpResponder respond) {
     const auto token = BearerToken(OnlyHeader(request.headers, "Authorization"));
-    if (!token || DigestOfSecret(*token) != DigestOfSecret(token_)) {
-      return respond(Refusal(401, "the token is missing or wrong\n"));
-    }
+    const bool has_token = token && DigestOfSecret(*token) == DigestOfSecret(token_);
+    if (needs_token && !has_token) return respond(Refusal(401, "the token is missing or wrong\n"));
     handler(request, std::move(respond));
   };
 }
@@ -149,8 +138,8 @@ Result<Target> ConsoleServer::ServerOf(const HttpRequest& request) const {
 template <typename Request, typename Response>
 HttpHandler ConsoleServer::CallOf(
     const char* path, std::function<std::string(const Request&, const Response&)> render) {
-  return WithToken([this, path, render = std::move(render)](const HttpRequest& http,
-                                                            const HttpResponder& respond) {
+  return [this, path, render = std::move(render)](const HttpRequest& http,
+                                                  const HttpResponder& respond) {
     const auto server = ServerOf(http);
     if (!server) return respond(Failure(server.error()));
     Request request;
@@ -165,7 +154,7 @@ HttpHandler ConsoleServer::CallOf(
       respond(JsonResponse(render ? render(request, *answer) : MessageJson(*answer)));
     });
     if (!posted) respond(Busy());
-  });
+  };
 }
 
 }  // namespace sluice

@@ -46,9 +46,8 @@ class ConsoleServer {
   ConsoleServer(const FleetWatch& watch, Options options);
 
   std::vector<HttpRoute> Routes();
-  // Refuse requests under other names, and requests without the token.
-  HttpHandler ForThisHost(HttpHandler handler) const;
-  HttpHandler WithToken(HttpHandler handler) const;
+  // Refuses requests under other names, and requests without the token if one is needed.
+  HttpHandler Guarded(HttpHandler handler, bool needs_token) const;
 
   // Calls the admin method at `path` of the server that the request names, on the worker's thread,
   // with the request's JSON as message. `render` makes the JSON of the answer, if it is not that of

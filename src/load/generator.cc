@@ -23,12 +23,10 @@ Generator::Generator(const Plan& plan, std::unique_ptr<net::TlsClientContext> tl
       io_(plan.threads),
       states_(plan.threads, Worker::State::kConnecting) {
   io_.Start();
-  for (std::uint32_t i = 0; i < plan_.threads; ++i) {
-    io_.RunOn(i, [this, i](net::EpollLoop& loop) {
-      workers_.push_back(std::make_unique<Worker>(
-          loop, plan_, i, [this, i](Worker::State state) { OnChange(i, state); }));
-    });
-  }
+  io_.RunOnEach([this](net::EpollLoop& loop) {
+    workers_.push_back(std::make_unique<Worker>(
+        loop, plan_, [this, i = loop.index()](Worker::State state) { OnChange(i, state); }));
+  });
 }
 
 Generator::~Generator() {
@@ -38,9 +36,8 @@ Generator::~Generator() {
     return states_.front() >= Worker::State::kRunning;
   }();
   if (has_begun) WaitForAll(Worker::State::kEnded, SteadyTime::max());
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    io_.RunOn(i, [&](net::EpollLoop& loop) { loop.DisposeLater(std::move(workers_[i])); });
-  }
+  io_.RunOnEach(
+      [this](net::EpollLoop& loop) { loop.DisposeLater(std::move(workers_[loop.index()])); });
   io_.Stop();
 }
 
@@ -114,9 +111,7 @@ bool Generator::WaitUntil(SteadyTime deadline) {
 }
 
 void Generator::Stop() {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    io_.RunOn(i, [&](net::EpollLoop&) { workers_[i]->Stop(); });
-  }
+  io_.RunOnEach([this](net::EpollLoop& loop) { workers_[loop.index()]->Stop(); });
 }
 
 Progress Generator::progress() {

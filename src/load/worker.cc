@@ -30,14 +30,13 @@ std::chrono::duration<double> CpuTime() {
 
 }  // namespace
 
-Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
-               std::function<void(State)> on_change)
+Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::function<void(State)> on_change)
     : Flushable(net::FlushStage::kStore),  // before the connections
       loop_(loop),
       on_change_(std::move(on_change)),
       schedule_(SteadyTime{}),
       shared_{.plan = plan,
-              .writer = RequestWriter(plan, number),
+              .writer = RequestWriter(plan, loop.index()),
               .recorder = {},
               .on_room = [this] { OnEvent(); }},
       timer_(loop, [this] { OnEvent(); }) {}

@@ -28,10 +28,9 @@ class Worker final : public net::Flushable {
     kEnded,  // all messages are answered or have failed
   };
 
-  // `plan` must outlive the worker. `number` seeds the worker's sequence of keys. `on_change` is
-  // called with each new state.
-  Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
-         std::function<void(State)> on_change);
+  // `plan` must outlive the worker. The loop's index seeds the worker's sequence of keys.
+  // `on_change` is called with each new state.
+  Worker(net::EpollLoop& loop, const Plan& plan, std::function<void(State)> on_change);
 
   // Starts to connect. At most `quota` messages are in flight on the connection.
   void Connect(const net::TlsClientContext* tls, std::uint32_t quota);

@@ -1,6 +1,5 @@
 // HtmlReport: tables, and charts as SVG.
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -30,9 +29,8 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-void AppendBar(const char* color, double x, double width, double height, std::string& html) {
-  fmt::format_to(
-      std::back_inserter(html),
+std::string Bar(const char* color, double x, double width, double height) {
+  return fmt::format(
       "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", color, x,
       kHeight - height, width, height);
 }
@@ -51,9 +49,8 @@ std::string Chart(const Timeline& timeline, std::size_t series) {
     html +=
         fmt::format("<g><title>{}: {} checked, {} denied</title>", TimeText(timeline.StartOf(i)),
                     CountText(tally.checked), CountText(tally.denied));
-    AppendBar("c", x, width * 0.9, scale * static_cast<double>(tally.checked), html);
-    AppendBar("d", x, width * 0.9, scale * static_cast<double>(tally.denied), html);
-    html += "</g>";
+    html += Bar("c", x, width * 0.9, scale * static_cast<double>(tally.checked)) +
+            Bar("d", x, width * 0.9, scale * static_cast<double>(tally.denied)) + "</g>";
   }
   return html + fmt::format("</svg><small>from {} UTC, {} s a bar, highest {}; red: denied</small>",
                             TimeText(timeline.StartOf(0)), timeline.length().count(),
