@@ -95,7 +95,7 @@ Result<CallerAccess::Tokens> CallerAccess::ReadTokens() const {
     for (const std::string& secret : *secrets) {
       const auto [place, added] = tokens.emplace(DigestOfSecret(secret), &caller);
       if (added || place->second == &caller) continue;
-      return InvalidArgument(fmt::format("callers.{}: token_file: {} has the same token",
+      return InvalidArgument(fmt::format("callers.{}: token_file: the caller {} has the same token",
                                          caller.name, place->second->name));
     }
   }

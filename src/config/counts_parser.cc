@@ -36,7 +36,7 @@ void ParseList(const ConfigValue& value, Counts& counts) {
     const auto name = item.Text("is the name of an amount, such as requests");
     if (!name) continue;
     const bool is_known = std::ranges::find(counts, *name, &CountedAmount::name) != counts.end();
-    if (is_known) item.Report(fmt::format("found \"{}\" a second time; allowed is once", *name));
+    if (is_known) item.Report(fmt::format("found \"{}\" a second time; allowed only once", *name));
     counts.push_back({.name = ParseName(item, *name)});
   }
 }

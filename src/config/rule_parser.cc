@@ -113,7 +113,7 @@ std::vector<KeyPart> ParsePer(const ConfigValue& value) {
     KeyPart part = ParseKeyPart(item);
     const bool is_known = std::ranges::find(per, part.attribute, &KeyPart::attribute) != per.end();
     if (is_known && !part.attribute.empty()) {
-      item.Report(fmt::format("found \"{}\" a second time; allowed is once", part.attribute));
+      item.Report(fmt::format("found \"{}\" a second time; allowed only once", part.attribute));
     }
     per.push_back(std::move(part));
   }

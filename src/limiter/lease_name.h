@@ -5,7 +5,7 @@
 // edited names no lease.
 //
 // There are two forms. For slots only, the digest covers the bits and the ttl. For units
-// (`lease_ttl`), it covers the text, except by whom and when the lease was granted, and which
+// (`lease_ttl`), it covers the text except three facts: who granted the lease, when, and which
 // counters stay as taken.
 #pragma once
 

@@ -18,7 +18,7 @@ namespace sluice {
 
 class MatchedLimits {
  public:
-  // Starts again with the rules that match. `request` must outlive the use of this.
+  // Starts again with the rules that match. `request` must outlive the use of this object.
   void Match(const RuleIndex& index, const CheckRequest& request);
 
   std::span<const RuleMatch> rules() const { return matched_.matches(); }

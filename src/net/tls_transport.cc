@@ -57,8 +57,9 @@ class TlsTransport final : public Transport, private Protocol {
 
   void RequestFlush() override { inner_->RequestFlush(); }
 
-  // Protocols call this after each input, mostly without a change. Input that was held back is
-  // processed first: the inner transport may report the peer's end at once.
+  // Protocols call this after each input, mostly with the value it already has. Input that was held
+  // back is processed before the inner transport reads again, because reading may report the peer's
+  // end at once.
   void SetReading(bool reading) override {
     if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
     if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();

@@ -94,7 +94,7 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   std::string frame_;  // results to be sent
   std::size_t frame_results_ = 0;
   std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // of frame_: results with a lease
-  std::size_t unsent_results_ = 0;  // sent since the caller last had read all
+  std::size_t unsent_results_ = 0;  // results sent since the caller had last read everything
 };
 
 }  // namespace sluice

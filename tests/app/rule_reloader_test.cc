@@ -359,7 +359,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   dir_.Write("envoy/new/f.yaml", EnvoyRuleOf("m", "shop"));
   EXPECT_TRUE(
       WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which has rules of "
-                   "Sluice's own; allowed is one kind of rules for a domain"));
+                   "Sluice's own; allowed are rules of one kind for a domain"));
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 

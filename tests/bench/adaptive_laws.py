@@ -386,7 +386,7 @@ def main():
         bests = {it: best_fixed(name, *it, options.seed)
                  for it in ((0.5, 1), (1, 1), (3, 1), (3, 0.5))}
         print(f"\n| {name} | callers | limit | settled | swing | rate, % of best at 0.5 1 3 x | slow "
-              "| p99 / latency | settled after the capacity is halved | … is doubled again |\n" +
+              "| p99 / latency | settled after the capacity is halved | settled after the capacity is doubled again |\n" +
               "| --- " * 10 + "|")
         for law, make in laws.items():
             for callers in (5, 50):

@@ -307,7 +307,7 @@ int main(int argc, char** argv) {
   NumberFlags flags(argc, argv);
   flags.Read("--seconds", length);
   flags.RequireNoOthers();
-  fmt::print("| {:56} | {} | {} | {} | {} |\n", "load", "calls a check", "denied here alone",
-             "units, of the exact bucket's", "longest wait");
+  fmt::print("| {:56} | {} | {} | {} | {} |\n", "load", "calls of Redis a check",
+             "denied here alone", "units, relative to an exact bucket", "longest wait");
   for (const Shape& shape : AllShapes(seconds(length))) Print(shape);
 }

@@ -52,7 +52,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {"domain: [d]", "0.yaml:1:9: domain: found a list; allowed is a name of 1 to 255 bytes"},
       {"domain: d\nrules: []",
        "0.yaml:2:1: rules: unknown key; allowed are domain, descriptors, all_or_nothing"},
-      {"domain: d\n[a]: b", "0.yaml:2:1: ?: found a list; allowed as a key is a text"},
+      {"domain: d\n[a]: b", "0.yaml:2:1: ?: found a list; allowed is only a text as a key"},
       {"domain: d\ndescriptors: x",
        "0.yaml:2:14: descriptors: found \"x\"; allowed is a list of descriptors"},
       {"domain: d\ndescriptors: [x]",
@@ -72,7 +72,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {"domain: d\ndescriptors:\n- key: a\n  descriptors:\n  - {key: k, value: v}\n  - {key: k, "
        "value: v}",
        "0.yaml:6:5: descriptors[0].descriptors[1]: found the key \"k\" with the value \"v\", as on "
-       "line 5; allowed is once"},
+       "line 5; allowed only once"},
       {"domain: d\ndescriptors: [{key: k, shadow_mode: maybe}]",
        "0.yaml:2:37: descriptors[0].shadow_mode: found \"maybe\"; allowed are true, false"},
       {"domain: d\ndescriptors: [{key: k, quota_mode: 'true'}]",
@@ -82,7 +82,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {"domain: d\ndescriptors: [{key: k, metadata: x}]",
        "0.yaml:2:34: descriptors[0].metadata: found \"x\"; allowed is a map"},
       {"domain: d\ndescriptors: [{key: k, metadata: {a: {[x]: 1}}}]",
-       "0.yaml:2:39: descriptors[0].metadata.a.?: found a list; allowed as a key is a text"},
+       "0.yaml:2:39: descriptors[0].metadata.a.?: found a list; allowed is only a text as a key"},
       {WithLimit("{requests_per_unit: 1}"),
        "0.yaml:4:15: descriptors[0].rate_limit.unit: is missing; allowed " + units},
       {WithLimit("{unit: fortnight, requests_per_unit: 1}"),
@@ -149,7 +149,8 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {"domain: d\ndescriptors:\n  - key: a\n    value: \"b\n  - key: c",
        "0.yaml:4:12: not YAML: the quote that opens here is not closed: found unexpected end of "
        "stream"},
-      {"domain: d\ndomain: e", "0.yaml:2:1: domain: found the key a second time; allowed is once"},
+      {"domain: d\ndomain: e",
+       "0.yaml:2:1: domain: found the key a second time; allowed only once"},
       {"domain: !x d", "0.yaml:1:9: found the tag \"!x\"; allowed is YAML without tags"},
       {"domain: d\ndescriptors: &a [*a]",
        "0.yaml:2:18: found an alias inside the node that it refers to"},
@@ -174,7 +175,7 @@ TEST(RuleFiles, OneDomainInTwoFiles_IsRefusedUnlessMerged) {
   EXPECT_EQ(merged.trees[0].descriptors.size(), 2u);
   EXPECT_EQ(Messages(Parse({a, a}, true)),
             "1.yaml:2:15: descriptors: found the key \"a\" with the value \"\", as in 0.yaml:2; "
-            "allowed is once\n");
+            "allowed only once\n");
 }
 
 TEST(RuleFiles, WholeGrammar_BecomesATree) {

@@ -273,7 +273,7 @@ TEST_F(XdsTest, BadSet_IsRefusedWithEveryMistakeAndTheVersionInForce) {
             "resources[0] \"eg/bad\": descriptors[0].rate_limit.unit: is missing; allowed " +
                 units +
                 "\nresources[0] \"eg/bad\": descriptors[1]: found the key \"user\" with the value "
-                "\"\", as at descriptors[0]; allowed is once"
+                "\"\", as at descriptors[0]; allowed only once"
                 "\nresources[1]: domain: is missing; allowed is a name of 1 to 255 bytes");
   ASSERT_EQ(taker_.trees().size(), 1U);
   EXPECT_EQ(taker_.trees()[0].descriptors[0].rate_limit->requests_per_unit, 5U);

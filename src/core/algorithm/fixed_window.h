@@ -46,12 +46,12 @@ struct FixedWindow : CommonFacts {
     its.Choice("align", aligned, is_month ? Align::kClock : Align::kFirst,
                {{"first", Align::kFirst}, {"clock", Align::kClock}, {"epoch", Align::kEpoch}});
     if (is_month && aligned != Align::kClock) {
-      its.Refuse("align", "with the window month is clock");
+      its.Refuse("align", "is only clock with window: month");
     }
     align = is_month ? Align::kMonth : aligned;
     its.UtcOffset("utc_offset", utc_offset);
     if (align == Align::kFirst || align == Align::kEpoch) {
-      its.Refuse("utc_offset", "is an offset only with align: clock or window: month");
+      its.Refuse("utc_offset", "only with align: clock or window: month");
     }
     its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }

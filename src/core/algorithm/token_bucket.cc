@@ -10,7 +10,7 @@ void TokenBucket::Describe(Parameters& its) {
   its.Choice("initial", starts_empty, false, {{"full", false}, {"empty", true}});
   its.Flag("borrow", borrows, false);
   if (borrows) {
-    its.Refuse("prefetch", "is no prefetch with borrow: true");
+    its.Refuse("prefetch", "only without borrow: true");
   } else {
     its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }

@@ -43,12 +43,12 @@ struct WarmingBucket : CommonFacts {
   void Describe(Parameters& its) {
     its.Rate("rate", rate, period, DripRate::kMaxRate);
     its.Length("warmup", warmup, kMaxWarmup);
-    its.Refuse("burst", "is no burst with warmup: rate and warmup determine it");
-    its.Refuse("initial", "is no initial with warmup: such a bucket starts cold");
+    its.Refuse("burst", "only without warmup: with it, rate and warmup determine the burst");
+    its.Refuse("initial", "only without warmup: with it, the bucket starts cold");
     bool borrows = true;
     its.Flag("borrow", borrows, true);
-    if (!borrows) its.Refuse("borrow", "with warmup is true");
-    its.Refuse("prefetch", "is no prefetch with warmup");
+    if (!borrows) its.Refuse("borrow", "is only true with warmup");
+    its.Refuse("prefetch", "only without warmup");
   }
   bool Includes(const WarmingBucket& other) const { return *this == other; }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }

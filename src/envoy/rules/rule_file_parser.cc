@@ -216,8 +216,9 @@ std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
     const auto [known, is_new] =
         first.try_emplace({descriptor.key, descriptor.value}, &item.node());
     if (!is_new && !descriptor.key.empty()) {
-      item.Report(fmt::format("found the key \"{}\" with the value \"{}\", as {}; allowed is once",
-                              descriptor.key, descriptor.value, PlaceOf(*known->second, list)));
+      item.Report(
+          fmt::format("found the key \"{}\" with the value \"{}\", as {}; allowed only once",
+                      descriptor.key, descriptor.value, PlaceOf(*known->second, list)));
     }
     descriptors.push_back(std::move(descriptor));
   }

@@ -52,7 +52,7 @@ class Merger {
       if (!is_new && !place->second.starts_with(it.file + ":")) {
         loaded_.errors.push_back(
             {it.file, it.position, "descriptors",
-             fmt::format("found the key \"{}\" with the value \"{}\", as in {}; allowed is once",
+             fmt::format("found the key \"{}\" with the value \"{}\", as in {}; allowed only once",
                          it.key, it.value, place->second)});
       }
       to.descriptors.push_back(std::move(it));

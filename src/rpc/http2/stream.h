@@ -29,7 +29,7 @@ class Stream final : public CallStream, public Reusable {
 
   Stream();
 
-  // Start and end the use for one request.
+  // Open starts the use of this object for one request; Close ends it.
   void Open(StreamContext& context, std::int32_t id);
   void Close();
 

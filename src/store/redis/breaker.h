@@ -62,7 +62,7 @@ class Breaker {
 // Loop thread only.
 class CallCounts {
  public:
-  // Returns whether enough calls failed to open the breaker.
+  // Returns whether so many calls have failed that the breaker must open.
   bool Count(bool failed, SteadyTime now);
 
  private:

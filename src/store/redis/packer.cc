@@ -52,9 +52,10 @@ bool Packer::MaySendApart() const {
   });
 }
 
-// In a Cluster, a pack with declared keys is of one slot. With kBySlot and kAsking, it has only one
-// entry. With kWithItsSlot, other checks of the slot may join it; otherwise in-order checks with
-// leases and those without would wait for each other in turn.
+// In a Cluster, a pack with declared keys has checks of one slot only. With kBySlot and kAsking, it
+// has only one entry. With kWithItsSlot, other checks of the slot may join it. Otherwise, if
+// in-order checks with and without leases alternate, each would wait for the reply to the one
+// before.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;

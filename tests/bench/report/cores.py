@@ -1,7 +1,7 @@
 """The distance between the two cores of this machine.
 
 The host may move a virtual machine's cores to physical cores without a common cache. Cooperating
-threads are then slower by half, so measurements with near and with distant cores cannot be
+threads then have about half of their speed, so measurements with near and with distant cores cannot be
 compared.
 """
 
