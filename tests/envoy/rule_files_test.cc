@@ -68,7 +68,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
            " (did you mean \"value\"?)"},
       {"domain: d\ndescriptors:\n- key: k\n- key: k",
        "0.yaml:4:3: descriptors[1]: found the key \"k\" with the value \"\", as on line 3; allowed "
-       "is once"},
+       "only once"},
       {"domain: d\ndescriptors:\n- key: a\n  descriptors:\n  - {key: k, value: v}\n  - {key: k, "
        "value: v}",
        "0.yaml:6:5: descriptors[0].descriptors[1]: found the key \"k\" with the value \"v\", as on "

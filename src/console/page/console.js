@@ -145,7 +145,7 @@ function showRules(state) {
   const others = state.rules.filter(rule => !names.has(nameOf(rule))).map(rule => ({...rule, live: rule}));
   showRows(byId('rule-rows'), [...defined, ...others].filter(rule => shown(nameOf(rule))), nameOf,
     () => {
-      const row = cells('', '', 'number', 'number', 'number', 'number', 'number', 'number');
+      const row = cells('', '', 'number', 'number', ...SOURCES.map(() => 'number'));
       row.cells[0].append(element('details', {}, element('summary'), element('pre')));
       return row;
     },
