@@ -13,6 +13,10 @@ constexpr std::size_t kMaxOutput = net::Transport::kFlushBytes;
 // The maximum bytes buffered while a request is being processed.
 constexpr std::size_t kMaxInput = net::Transport::kReadBytes;
 
+// The maximum size of a request that is handled at once. JSON takes up to a millisecond per 4 KB,
+// so larger requests are long tasks.
+constexpr std::size_t kSmallRequest = 1024;
+
 // How long the client may take to close after the last response. If the server closed at once,
 // input still in flight would make the kernel reset the connection and discard the response.
 constexpr std::chrono::seconds kEndTime(2);
@@ -88,12 +92,17 @@ void HttpConnection::Dispatch() {
   shared_.BeginAnswering();
   timer_.Cancel();
   if (!has_place()) timer_.Start(ends_at_);
-  HandleInTurn();
+  if (parsed_ <= kSmallRequest) return Handle();
+  later_ = std::make_shared<bool>(true);
+  shared_.loop().PostLong(net::LongWork::kJson, [this, posted = std::weak_ptr(later_)] {
+    if (posted.expired()) return;
+    later_.reset();
+    Handle();
+    if (state_ == State::kIdle) ReadRequests();
+  });
 }
 
-// Handles the request now, or in a later iteration if this one has handled enough.
-void HttpConnection::HandleInTurn() {
-  if (!shared_.MayHandle(parsed_)) return ContinueLater();
+void HttpConnection::Handle() {
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
   request.has_place = has_place();
@@ -160,14 +169,13 @@ void HttpConnection::TakeOutput(std::string& out) {
   if (!input_.empty() && state_ == State::kIdle) ContinueLater();
 }
 
-// In a later iteration: handles the request that waits for its turn, then reads on.
+// Reads on in a later iteration.
 void HttpConnection::ContinueLater() {
   if (later_) return;
   later_ = std::make_shared<bool>(true);
   shared_.loop().Post([this, posted = std::weak_ptr(later_)] {
     if (posted.expired()) return;
     later_.reset();
-    if (state_ == State::kAnswering && reader_) HandleInTurn();
     if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
   });
 }

@@ -47,7 +47,7 @@ class HttpConnection final : public net::ServedConnection {
   bool ReadRequest();
   void ContinueLater();
   void Dispatch();
-  void HandleInTurn();
+  void Handle();
   void Deliver(HttpResponse response);
   void Refuse(int status);
   void Write(const HttpResponse& response, const ResponseForm& form);
@@ -76,7 +76,7 @@ class HttpConnection final : public net::ServedConnection {
   std::unique_ptr<RequestReader> reader_;   // set until a handler processes it
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay
-  std::shared_ptr<bool> later_;             // set while a task of ContinueLater is posted
+  std::shared_ptr<bool> later_;             // set while a task is posted
 };
 
 }  // namespace sluice

@@ -100,18 +100,6 @@ class HttpLoopState {
     return answering_ <= (half > 0 ? half : 1);
   }
 
-  // Whether a request of `bytes` may be handled in this iteration. Parsing and answering 10 KB of
-  // JSON takes milliseconds, so after kBytesPerIteration other connections run.
-  static constexpr std::size_t kBytesPerIteration = 16 * 1024;
-  bool MayHandle(std::size_t bytes) {
-    constexpr std::size_t kSmall = 1024;
-    const SteadyTime now = loop_.now();
-    if (std::exchange(iteration_, now) != now) handled_bytes_ = 0;
-    if (bytes > kSmall && handled_bytes_ >= kBytesPerIteration) return false;
-    handled_bytes_ += bytes;
-    return true;
-  }
-
   // Records the bytes that a connection holds.
   void CountBuffered(std::size_t before, std::size_t now) {
     buffered_ += now - before;
@@ -129,8 +117,6 @@ class HttpLoopState {
   net::Loop& loop_;
   const std::function<void()> on_too_much_;
   std::size_t answering_ = 0;
-  SteadyTime iteration_{};         // in which handled_bytes_ counts
-  std::size_t handled_bytes_ = 0;  // of requests
   std::size_t buffered_ = 0;
   bool freeing_ = false;  // on_too_much_ is posted
 };

@@ -20,6 +20,10 @@ namespace protobuf = google::protobuf;
 constexpr const char* kTypePrefix = "type.googleapis.com";
 constexpr const char* kJson = "application/json";
 
+// The maximum size of a serialized response whose JSON is written at once. That of a larger one is
+// a long task.
+constexpr std::size_t kSmallAnswer = 1024;
+
 protobuf::util::TypeResolver* Types() {
   static const std::unique_ptr<protobuf::util::TypeResolver> types(
       protobuf::util::NewTypeResolverForDescriptorPool(kTypePrefix,
@@ -38,15 +42,19 @@ const protobuf::MethodDescriptor& Describe(const std::string& path) {
   return *protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
 }
 
-HttpResponse Render(const std::string& type, const rpc::Status& status, std::string_view response) {
-  if (!status.ok()) return ErrorResponse(status);
+HttpResponse Render(const std::string& type, StatusOfCall status_of, const rpc::Status& status,
+                    std::string_view response) {
   HttpResponse rendered{.content_type = kJson, .body = {}};
-  const auto written =
-      protobuf::util::BinaryToJsonString(Types(), type, std::string(response), &rendered.body);
-  if (!written.ok()) {
+  if (!status.ok()) {
+    rendered = ErrorResponse(status);
+  } else if (const auto written = protobuf::util::BinaryToJsonString(
+                 Types(), type, std::string(response), &rendered.body);
+             !written.ok()) {
     return ErrorResponse({.code = rpc::StatusCode::kInternal, .message = written.ToString()});
+  } else {
+    rendered.body += '\n';
   }
-  rendered.body += '\n';
+  if (status_of != nullptr) rendered.status = status_of(status, response);
   return rendered;
 }
 
@@ -78,9 +86,14 @@ HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of)
         request, std::move(message),
         [answered, status_of](const rpc::Status& status, std::string_view response,
                               const HttpResponder& respond) {
-          HttpResponse rendered = Render(answered, status, response);
-          if (status_of != nullptr) rendered.status = status_of(status, response);
-          respond(rendered);
+          if (response.size() <= kSmallAnswer) {
+            return respond(Render(answered, status_of, status, response));
+          }
+          net::Loop::Current()->PostLong(
+              net::LongWork::kJson,
+              [answered, status_of, status, copy = std::string(response), respond] {
+                respond(Render(answered, status_of, status, copy));
+              });
         },
         std::move(responder));
   };
@@ -95,7 +108,7 @@ HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {
                     const rpc::Status& status, std::string_view response,
                     const HttpResponder& respond) {
     static_cast<void>(worker.Post([answered, status, copy = std::string(response), respond] {
-      respond(Render(answered, status, copy));
+      respond(Render(answered, nullptr, status, copy));
     }));
   };
   auto handle = [&calls, render](const HttpRequest& request, HttpResponder responder) {

@@ -18,7 +18,7 @@ EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
 }
 
-// Tasks that did not run may own transports, so they are destroyed before DisposeAll.
+// Tasks that did not run may own transports, so they are destroyed before DropAll.
 EpollLoop::~EpollLoop() {
   std::vector<Task> dropped;
   {
@@ -26,7 +26,7 @@ EpollLoop::~EpollLoop() {
     dropped.swap(tasks_);
   }
   dropped.clear();
-  DisposeAll();
+  DropAll();
   ::close(wake_);
   ::close(epoll_);
 }

@@ -18,6 +18,20 @@ Loop* Loop::Current() { return current; }
 
 void Loop::SetCurrent(Loop* loop) { current = loop; }
 
+void Loop::PostLong(LongWork kind, Task task) {
+  std::deque<Task>& queue = long_tasks_[static_cast<std::size_t>(kind)];
+  queue.push_back(std::move(task));
+  if (queue.size() == 1) Post([this, kind] { RunLongTask(kind); });
+}
+
+void Loop::RunLongTask(LongWork kind) {
+  std::deque<Task>& queue = long_tasks_[static_cast<std::size_t>(kind)];
+  const Task task = std::move(queue.front());
+  task();
+  queue.pop_front();
+  if (!queue.empty()) Post([this, kind] { RunLongTask(kind); });
+}
+
 void Loop::RequestFlush(Flushable& flushable) {
   if (std::exchange(flushable.requested_, true)) return;
   to_flush_[static_cast<std::size_t>(flushable.stage_)].push_back(&flushable);
@@ -32,6 +46,11 @@ void Loop::BeginIteration(SteadyTime now) { now_ = now; }
 void Loop::EndIteration() {
   timers_.Advance(now_);
   FlushAll();
+  DisposeAll();
+}
+
+void Loop::DropAll() {
+  for (std::deque<Task>& queue : long_tasks_) queue.clear();
   DisposeAll();
 }
 

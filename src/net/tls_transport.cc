@@ -15,23 +15,8 @@ using Progress = TlsSession::Progress;
 // How long to try to send the alert after a failure.
 constexpr std::chrono::seconds kAlertTime(1);
 
-// The maximum handshake steps per iteration. A step takes up to 1 ms of CPU. After a restart all
-// clients reconnect at once; without the limit, they would delay other connections.
-constexpr int kHandshakesPerIteration = 4;
-
 // The maximum bytes queued for a peer that does not read.
 constexpr std::size_t kMaxPending = 64 * 1024;
-
-// Whether another handshake step is allowed in the current iteration of the thread's loop.
-bool AllowHandshakeStep(const Loop& loop) {
-  thread_local const Loop* of = nullptr;
-  thread_local SteadyTime turn{};
-  thread_local int taken = 0;
-  if (of != &loop || turn != loop.now()) taken = 0;
-  of = &loop;
-  turn = loop.now();
-  return ++taken <= kHandshakesPerIteration;
-}
 
 class TlsTransport final : public Transport, private Protocol {
  public:
@@ -91,9 +76,15 @@ class TlsTransport final : public Transport, private Protocol {
 
   void Flush() override {}
 
-  // The protocol of the inner transport.
+  // The protocol of the inner transport. A server's step in a handshake takes up to 1 ms, and after
+  // a restart all clients reconnect at once.
   void Receive(std::string_view bytes) override {
     if (input_ended_) return;
+    if (state_ == State::kHandshake && !session_.speaks_first()) {
+      held_ += bytes;
+      inner_->SetReading(false);
+      return WorkLater();
+    }
     if (held_.empty()) return Work(bytes);
     const std::string all = std::exchange(held_, {}).append(bytes);
     Work(all);
@@ -137,11 +128,6 @@ class TlsTransport final : public Transport, private Protocol {
 
   // Returns whether the handshake is done.
   bool Handshake(std::string_view& input) {
-    if (!AllowHandshakeStep(loop_)) {
-      inner_->SetReading(false);
-      WorkLater();
-      return false;
-    }
     const Progress progress = session_.Handshake(input, pending_);
     if (!pending_.empty()) inner_->RequestFlush();
     if (progress == Progress::kDone) OnHandshakeDone();
@@ -170,15 +156,16 @@ class TlsTransport final : public Transport, private Protocol {
 
   void WorkLater() {
     if (std::exchange(work_posted_, true)) return;
-    loop_.Post([this, alive = std::weak_ptr(alive_)] {
+    Loop::Task work = [this, alive = std::weak_ptr(alive_)] {
       if (alive.expired()) return;
       work_posted_ = false;
       if (state_ == State::kFailed || state_ == State::kClosed) return;
-      if (state_ == State::kHandshake) inner_->SetReading(true);
       const std::string input = std::exchange(held_, {});
       Work(input);
-      if (state_ == State::kOpen) inner_->SetReading(reading_);
-    });
+      if (state_ <= State::kOpen) inner_->SetReading(state_ == State::kHandshake || reading_);
+    };
+    if (state_ == State::kOpen) return loop_.Post(std::move(work));
+    loop_.PostLong(LongWork::kHandshake, std::move(work));
   }
 
   void OnHandshakeDone() {

@@ -103,6 +103,14 @@ TEST_F(CheckRoutesTest, Json_HasTheMethodsMessages) {
   EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers see headers";
 }
 
+TEST_F(CheckRoutesTest, Json_LargeAnswer_ArrivesWholeInALaterIteration) {
+  const std::string id(2000, 'x');
+  const std::string answer =
+      Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer " + id + "\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer )" + id + '"'));
+}
+
 TEST_F(CheckRoutesTest, Json_Invalid_ErrorSaysWhatIsWrong) {
   EXPECT_THAT(Post("{"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("{\"code\":3,\"message\":\"body: ")));

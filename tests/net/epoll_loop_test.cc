@@ -8,6 +8,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/notification.h"
@@ -90,6 +91,32 @@ TEST(EpollLoop, Post_WithinATask_RunsInALaterIteration) {
   });
   done.Wait();
   EXPECT_THAT(journal, ElementsAre("task", "end", "flush", "posted"));
+}
+
+TEST(EpollLoop, PostLong_ManyTasks_OneOfAKindRunsInEachIteration) {
+  OneIoThread io;
+  std::vector<std::pair<int, SteadyTime>> ran;
+  SteadyTime headers;
+  Notification done;
+  const auto note = [&](int number) { ran.emplace_back(number, io.loop().now()); };
+  io.loop().Post([&] {
+    io.loop().PostLong(LongWork::kJson, [&] {
+      note(1);
+      io.loop().PostLong(LongWork::kJson, [&] {
+        note(4);
+        done.Notify();
+      });
+    });
+    io.loop().PostLong(LongWork::kJson, [&] { note(2); });
+    io.loop().PostLong(LongWork::kJson, [&] { note(3); });
+    io.loop().PostLong(LongWork::kHeaders, [&] { headers = io.loop().now(); });
+    note(0);
+  });
+  done.Wait();
+  ASSERT_EQ(ran.size(), 5U);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(ran[i].first, i);
+  for (int i = 1; i < 5; ++i) EXPECT_GT(ran[i].second, ran[i - 1].second) << i;
+  EXPECT_EQ(headers, ran[1].second) << "another kind does not wait";
 }
 
 TEST(EpollLoop, Current_IsTheLoopOnItsThreadOnly) {
@@ -210,6 +237,29 @@ TEST(EpollLoop, Destructor_DropsTasksAndTheirTransports) {
       FAIL() << "ran after Stop";
     });
   }
+  EXPECT_EQ(peer.ReadAll(), "");
+}
+
+TEST(EpollLoop, Destructor_DropsLongTasksAndTheirTransports) {
+  auto [ours, peer] = ConnectedPair(SocketKind::kUnix);
+  TestProtocol protocol;
+  bool ran = false;
+  {
+    IoThreads threads(1);
+    threads.Start();
+    threads.RunOn(0, [&, &socket = ours](EpollLoop& loop) {
+      protocol.transport = loop.Adopt(std::move(socket), FlushStage::kCallers);
+      protocol.transport->Start(protocol);
+      loop.PostLong(LongWork::kJson, [&] { ran = true; });
+      loop.PostLong(LongWork::kJson,
+                    [holds = std::shared_ptr<Transport>(std::move(protocol.transport))] {
+                      FAIL() << "ran after Stop";
+                    });
+      loop.Stop();  // in the iteration of the first task
+    });
+    threads.Stop();
+  }
+  EXPECT_TRUE(ran);
   EXPECT_EQ(peer.ReadAll(), "");
 }
 

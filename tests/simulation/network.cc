@@ -64,7 +64,7 @@ SimulatedLoop::SimulatedLoop(World& world, Connector connector)
 SimulatedLoop::~SimulatedLoop() {
   SetCurrent(this);
   ready_.clear();
-  DisposeAll();
+  DropAll();
   SetCurrent(nullptr);
 }
 

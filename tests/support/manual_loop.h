@@ -21,7 +21,7 @@ class ManualLoop final : public net::Loop {
   ManualLoop() : Loop(0, 1) { SetCurrent(this); }
   ~ManualLoop() override {
     tasks_.clear();
-    DisposeAll();
+    DropAll();
     SetCurrent(nullptr);
   }
 

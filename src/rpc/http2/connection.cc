@@ -1,6 +1,7 @@
 #include "rpc/http2/connection.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "net/timer_queue.h"
@@ -22,7 +23,6 @@ class Connection final : public net::ServedConnection {
         last_received_(started_),
         last_taken_(started_),
         check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
-        resume_timer_(shard.loop().timers(), [this] { AfterInput(session_.Resume()); }),
         drain_timer_(shard.loop().timers(),
                      [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
     if (!has_place) session_.admission().AdmitOnlyProbes();
@@ -89,7 +89,7 @@ class Connection final : public net::ServedConnection {
   void OnClose() override {
     state_ = State::kClosed;
     check_timer_.Cancel();
-    resume_timer_.Cancel();
+    resume_.reset();
     drain_timer_.Cancel();
     session_.CloseStreams();
     shard_.PublishOpenCalls();
@@ -98,7 +98,7 @@ class Connection final : public net::ServedConnection {
   void AfterInput(bool fine) {
     shard_.PublishOpenCalls();  // a pending call may have no output, so no TakeOutput follows
     if (!fine) return BeginLinger();
-    if (session_.paused()) resume_timer_.Start(shard_.loop().now());
+    if (session_.paused()) ResumeLater();
     ReadWhileTaken();
     if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
     // The last input may need no answer, such as a reset or GOAWAY. The flush then begins to
@@ -106,6 +106,14 @@ class Connection final : public net::ServedConnection {
     if (IsDone()) transport_->RequestFlush();
     const SteadyTime incomplete = session_.incomplete_since();
     if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
+  }
+
+  // What pauses a session takes long, over all connections.
+  void ResumeLater() {
+    resume_ = std::make_shared<bool>(true);
+    shard_.loop().PostLong(net::LongWork::kHeaders, [this, posted = std::weak_ptr(resume_)] {
+      if (!posted.expired()) AfterInput(session_.Resume());
+    });
   }
 
   // While the peer does not read its output, its input is not read.
@@ -124,7 +132,7 @@ class Connection final : public net::ServedConnection {
     session_.CloseStreams();
     state_ = State::kLingering;
     check_timer_.Cancel();
-    resume_timer_.Cancel();
+    resume_.reset();
     transport_->SetReading(true);
     drain_timer_.Start(shard_.loop().now() + times_.linger);
     transport_->FinishSending();
@@ -193,7 +201,7 @@ class Connection final : public net::ServedConnection {
   SteadyTime pinged_at_{};
   bool held_back_ = false;  // not reading, since the peer does not read
   net::Timer check_timer_;
-  net::Timer resume_timer_;  // processes input left over from an iteration
+  std::shared_ptr<bool> resume_;  // expires the task that processes the rest of the input
   net::Timer drain_timer_;
 };
 
