@@ -20,6 +20,9 @@
 #include "service/reflection_service.h"
 #include "store/redis/redis_url.h"
 
+// Of mimalloc; null in builds without it.
+extern "C" void mi_collect(bool force) __attribute__((weak));
+
 namespace sluice {
 namespace {
 
@@ -31,8 +34,11 @@ constexpr std::chrono::milliseconds kWaitForRedis(500);
 // closes the connection.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-// The interval at which files with certificates and secrets are read again.
-constexpr std::chrono::seconds kCredentialsReload(5);
+// The interval at which files with certificates and secrets are read again, and memory is returned.
+constexpr std::chrono::seconds kUpkeepInterval(5);
+
+// A tenth of a loop's time, in EpollLoop::load's unit.
+constexpr std::uint32_t kLittleLoad = 102;
 
 // HTTP drains after gRPC, because it answers probes meanwhile. If gRPC has used up the time, HTTP
 // still gets this much.
@@ -145,10 +151,8 @@ Server::Server(const Settings& settings, Parts parts)
                                                        credentials_->callers());
   }
   RegisterProcessMetrics();
-  credentials_timer_ =
-      std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReloadCredentials(); });
-  io_->RunOn(
-      0, [this](net::Loop& loop) { credentials_timer_->Start(loop.now() + kCredentialsReload); });
+  upkeep_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { DoUpkeep(); });
+  io_->RunOn(0, [this](net::Loop& loop) { upkeep_timer_->Start(loop.now() + kUpkeepInterval); });
 }
 
 Server::~Server() { Stop(Duration::zero()); }
@@ -226,13 +230,24 @@ bool Server::Ready(bool needs_redis) const {
   return share_known_ && (sees_redis_ || !needs_redis) && health_.ready();
 }
 
+// mimalloc returns memory to the system only while a thread allocates or frees. So a thread that
+// has little to do returns what a load before has left.
+void Server::ReturnMemory() {
+  if (mi_collect == nullptr) return;
+  for (std::size_t i = 0; i < io_->size(); ++i) {
+    net::EpollLoop& loop = io_->loop(i);
+    if (loop.load() < kLittleLoad) loop.Post([] { mi_collect(true); });
+  }
+}
+
 // On io-0.
-void Server::ReloadCredentials() {
+void Server::DoUpkeep() {
   static_cast<void>(worker_.Post([this] {
     credentials_->Reload();
     watch_.TidyKeys();
   }));
-  credentials_timer_->Start(io_->loop(0).now() + kCredentialsReload);
+  ReturnMemory();
+  upkeep_timer_->Start(io_->loop(0).now() + kUpkeepInterval);
 }
 
 Result<void> Server::StartHttp(const Settings& settings) {
@@ -433,7 +448,7 @@ void Server::Stop(Duration drain) {
     if (grant_timer_) limiter_.grants().ReturnDue();
     charge_timer_.reset();
     grant_timer_.reset();
-    credentials_timer_.reset();
+    upkeep_timer_.reset();
   });
   worker_.Stop();
   if (redis_) redis_->Stop();

@@ -77,7 +77,8 @@ class Server {
   Result<void> StartMetrics(const Settings& settings);
   Result<void> StartAdmin(const Settings& settings);
 
-  void ReloadCredentials();
+  void DoUpkeep();
+  void ReturnMemory();
   HttpRoute MetricsRoute(const std::string& path);
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
@@ -104,8 +105,8 @@ class Server {
   RateLimiterService rate_limiter_;
   std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
   WrongTokens wrong_tokens_{*metrics_};
-  const AdminAccess public_access_;                // for operator calls on the public addresses
-  std::unique_ptr<net::Timer> credentials_timer_;  // on io-0
+  const AdminAccess public_access_;           // for operator calls on the public addresses
+  std::unique_ptr<net::Timer> upkeep_timer_;  // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<HttpServer> metrics_http_;  // null: no second address for the page

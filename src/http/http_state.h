@@ -24,7 +24,7 @@ struct HttpOptions {
   std::size_t max_connections = 1'024;
   // The maximum bytes of unfinished requests and unread answers. Beyond it, connections are closed
   // in the same order.
-  std::size_t max_buffered = 64 * 1024 * 1024;
+  std::size_t max_buffered = 48 * 1024 * 1024;
   Duration idle_time = std::chrono::seconds(30);  // from a response to the next request
   // The same while the server drains. The response to that request is the connection's last.
   Duration last_idle_time = std::chrono::milliseconds(200);

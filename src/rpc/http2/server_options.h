@@ -44,7 +44,7 @@ struct ServerOptions {
   std::vector<std::string> metadata = {"authorization"};
   // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
   // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
-  std::size_t max_buffered_bytes = 128 * 1024 * 1024;
+  std::size_t max_buffered_bytes = 96 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();
 };
