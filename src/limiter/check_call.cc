@@ -180,7 +180,7 @@ void CheckCall::Answer(Decision decision, Source source) {
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (decision == Decision::kAllowed) {
     result.wait = result.LongestWait();
-    result.lease = lease_.Name(check_, result.limits, policy_.owed(), limiter_.fallback());
+    result.lease = lease_.Name(check_, result.limits, policy_.added_charges(), limiter_.fallback());
     if (result.lease && check_.leases_units) limiter_.metrics().leases_taken.Increment();
   }
   if (result.decided_at == Time()) result.decided_at = limiter_.fallback().clock.Now();

@@ -153,7 +153,8 @@ std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const Li
 // If the store granted some units and this server others, the latter stay as taken. If neither
 // decided a counter, there is nothing to settle.
 std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
-                                     CheckLease::Owed owed, Fallback& fallback, LeaseName& name) {
+                                     CheckLease::AddedCharges charges, Fallback& fallback,
+                                     LeaseName& name) {
   if (check.demand.mode != Mode::kConsume) return std::nullopt;
   name.local = !IsDecidedBy(limits, Source::kStore);
   name.SetTaken(name.local ? fallback.clock.Now() : check.decided_at);
@@ -166,7 +167,7 @@ std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const Li
       .id = check.lease->id, .expires = SteadyNow() + check.lease->ttl, .units = true};
   for (std::size_t i = 0; i < limits.size(); ++i) {
     const CounterCheck& counter = check.counters[i];
-    const auto added = i < owed.size() ? owed[i] : std::nullopt;
+    const auto added = i < charges.size() ? charges[i] : std::nullopt;
     const bool is_held = added || (limits[i].state_known && TakesLeases(*counter.limit));
     lease.held.push_back({.key = std::string(counter.key),
                           .count = is_held ? counter.units : 0,
@@ -188,10 +189,10 @@ Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
 }
 
 std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
-                                            std::span<const LimitAnswer> limits, Owed owed,
-                                            Fallback& fallback) {
+                                            std::span<const LimitAnswer> limits,
+                                            AddedCharges charges, Fallback& fallback) {
   if (!check.lease) return std::nullopt;
-  return check.leases_units ? NameUnits(check, limits, owed, fallback, name_)
+  return check.leases_units ? NameUnits(check, limits, charges, fallback, name_)
                             : NameSlots(check, limits, fallback, name_);
 }
 

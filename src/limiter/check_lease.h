@@ -27,10 +27,11 @@ class CheckLease {
                        std::vector<LimitAnswer>& limits);
 
   // The lease that the admitted `check` has taken, if any. If this server granted it without the
-  // store, it is added to the pending leases of `fallback`. `owed` is as in FailurePolicy.
-  using Owed = std::span<const std::optional<PendingCharges::Added>>;
+  // store, it is added to the pending leases of `fallback`. `charges`:
+  // FailurePolicy::added_charges().
+  using AddedCharges = std::span<const std::optional<PendingCharges::Added>>;
   std::optional<LeaseAnswer> Name(const StoreCheck& check, std::span<const LimitAnswer> limits,
-                                  Owed owed, Fallback& fallback);
+                                  AddedCharges charges, Fallback& fallback);
 
  private:
   LeaseName name_;

@@ -27,7 +27,7 @@ bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge
 void FailurePolicy::Apply(CheckAnswer& answer) {
   answer_ = &answer;
   error_ = denied_ = false;
-  owed_.clear();
+  added_charges_.clear();
   bool any_local = false;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const CounterCheck& counter = check_.counters[i];
@@ -120,7 +120,7 @@ void FailurePolicy::GiveUp() const {
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;
-  owed_.resize(check_.counters.size());
+  added_charges_.resize(check_.counters.size());
   for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
     const CounterCheck& counter = check_.counters[i];
     const LimitAnswer& limit = answer_->limits[i];
@@ -131,7 +131,7 @@ void FailurePolicy::RecordCharges() {
     if (counter.failure == StoreFailure::kTimeout && !check_.leases_units) {
       limiter_.fallback().RecordUnknown(units);
     } else {
-      owed_[i] = limiter_.fallback().RecordCharge(counter.key, *counter.limit, units);
+      added_charges_[i] = limiter_.fallback().RecordCharge(counter.key, *counter.limit, units);
     }
   }
 }

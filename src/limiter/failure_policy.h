@@ -35,7 +35,9 @@ class FailurePolicy final : private StoreCheck {
 
   // After Apply: for each of the check's counters, in their order, the pending charge that its
   // units were added to, if any. Or empty.
-  std::span<const std::optional<PendingCharges::Added>> owed() const { return owed_; }
+  std::span<const std::optional<PendingCharges::Added>> added_charges() const {
+    return added_charges_;
+  }
 
   // Called instead of Apply if the caller no longer waits: no policy decides.
   void GiveUp() const;
@@ -52,7 +54,7 @@ class FailurePolicy final : private StoreCheck {
   StoreCheck& check_;
   CheckAnswer* answer_ = nullptr;
   std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are decided locally
-  std::vector<std::optional<PendingCharges::Added>> owed_;
+  std::vector<std::optional<PendingCharges::Added>> added_charges_;
   bool error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   bool denied_ = false;
 };

@@ -41,8 +41,8 @@ class Fallback::Settlement final : public StoreCheck {
  public:
   Settlement(Fallback& owner, PendingCharges::Charge charge)
       : owner_(owner), pending_(std::move(charge)) {
-    const auto& owed = std::get<PendingCharges::Charge>(pending_);
-    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units});
+    const auto& kept = std::get<PendingCharges::Charge>(pending_);
+    counters.push_back({.key = kept.key, .limit = &kept.limit, .units = kept.units});
     demand.mode = Mode::kCharge;
   }
   Settlement(Fallback& owner, PendingLeases::Change its_change, SteadyTime now)

@@ -154,12 +154,12 @@ void Wire::OnClosed(net::Protocol::Closure closure) { Hear({.closed = true, .clo
 void Wire::Hear(Arrived arrived) {
   arrived_.push_back(std::move(arrived));
   loop_.Deliver([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) HandOver();
+    if (!alive.expired()) Deliver();
   });
 }
 
 // A protocol may close the connection, or stop reading, during the callback.
-void Wire::HandOver() {
+void Wire::Deliver() {
   if (std::exchange(handing_over_, true)) return;
   const std::weak_ptr<bool> alive = alive_;
   for (std::size_t i = 0; i < arrived_.size() && protocol_ != nullptr; ++i) {
@@ -185,7 +185,7 @@ void Wire::SetReading(bool reading) {
   reading_ = reading;
   if (!reading || arrived_.empty() || handing_over_) return;
   loop_.Deliver([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) HandOver();
+    if (!alive.expired()) Deliver();
   });
 }
 

@@ -136,7 +136,7 @@ class Wire final : public net::Transport {
   };
 
   void Hear(Arrived arrived);
-  void HandOver();
+  void Deliver();
   void Flush() override;
 
   SimulatedLoop& loop_;

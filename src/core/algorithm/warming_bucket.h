@@ -136,12 +136,12 @@ struct WarmingBucket : CommonFacts {
     State after = before;
     Take(after, cost, 1);
     const Duration price = after.next_free - before.next_free;
-    const Duration owed = std::clamp(after.next_free - state.last, Duration::zero(), price);
+    const Duration unpaid = std::clamp(after.next_free - state.last, Duration::zero(), price);
     const Duration since = std::max(state.last - after.next_free, Duration::zero());
     if (after.stored + Cooled(since) >= MaxStored()) return {.changed = false};
     const double spent = before.stored - after.stored;
-    state.stored = std::min(MaxStored(), state.stored + spent + Cooled(price - owed));
-    state.next_free = std::max(state.last, state.next_free - owed);
+    state.stored = std::min(MaxStored(), state.stored + spent + Cooled(price - unpaid));
+    state.next_free = std::max(state.last, state.next_free - unpaid);
     return {};
   }
 

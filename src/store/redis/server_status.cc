@@ -32,7 +32,7 @@ bool ServerStatus::WaitUntilReady(SteadyTime deadline) {
 
 void ServerStatus::OnServing() {
   const MutexLock lock(mutex_);
-  if (std::exchange(told_, Told::kServing) == Told::kServing) return;
+  if (std::exchange(last_logged_, State::kServing) == State::kServing) return;
   spdlog::info("redis {}: connected", name_);
 }
 
@@ -40,7 +40,7 @@ void ServerStatus::OnFailing(std::string_view what, std::string_view cause, Stea
   const MutexLock lock(mutex_);
   const auto kind = KindOf(cause);
   const bool is_news = kind && IsNews(cause, now);
-  if (std::exchange(told_, Told::kFailing) == Told::kFailing && !is_news) return;
+  if (std::exchange(last_logged_, State::kFailing) == State::kFailing && !is_news) return;
   const std::string_view advice = kind ? kErrorKinds[*kind].advice : AdviceOnTls(cause);
   spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, LogText(cause), advice,
                advice.empty() ? "" : "; ", advice_);

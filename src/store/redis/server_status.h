@@ -51,7 +51,7 @@ class ServerStatus {
   void OnNotRun(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
-  enum class Told { kNothing, kServing, kFailing };
+  enum class State { kNothing, kServing, kFailing };
 
   // Whether no error of this kind has occurred for a minute. Errors without a kind count as one.
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
@@ -61,7 +61,7 @@ class ServerStatus {
   Mutex mutex_;
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);
-  Told told_ SLUICE_GUARDED_BY(mutex_) = Told::kNothing;
+  State last_logged_ SLUICE_GUARDED_BY(mutex_) = State::kNothing;
   // By kind, with errors without a kind last: until when such an error is not logged again.
   std::array<SteadyTime, kErrorKinds.size() + 1> known_until_ SLUICE_GUARDED_BY(mutex_){};
 };
