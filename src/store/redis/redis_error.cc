@@ -19,7 +19,7 @@ constexpr std::array<ErrorKind, 18> kErrorKinds{{
      .remedy = "its keys are there already, so the checks are sent to that node"},
     {.word = "TRYAGAIN",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",
-     .remedy = "its keys are on their way, so the checks are sent again"},
+     .remedy = "some keys have not moved yet, so the checks are sent again"},
     {.word = "CLUSTERDOWN",
      .advice = "slots have no master: see CLUSTER INFO and CLUSTER NODES there"},
     {.word = "LOADING",

@@ -85,8 +85,8 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
                            {{"loop", fmt::format("io-{}", loop.index())}})),
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
-          "Settlements of leases given up, so that the leases stay charged as taken: too many were "
-          "queued, or Redis was unavailable until the leases could not be settled any more.")),
+          "Settlements of leases given up, because too many were queued, or Redis was unavailable "
+          "until the leases could not be settled any more; the leases stay charged as taken.")),
       retry_timer_(loop.timers(), [this] { SendDeferred(); }) {}
 
 StoreCheck& Settler::Detach(PendingCheck& pending) {
