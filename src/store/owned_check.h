@@ -1,5 +1,5 @@
-// A copy of a check that owns its keys and limits. A store keeps it after the owner of the check
-// has been answered.
+// A copy of a check. The copy owns its keys and limits, so a store can keep it after the owner of
+// the check has been answered.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ namespace sluice {
 
 class OwnedCheck : public StoreCheck {
  public:
-  // Also copies the out parameters. The copy has no deadlines and is not in-order.
+  // Also copies the results: `admitted`, `decided_at` and those of the counters. The copy has no
+  // deadlines and is not in-order.
   explicit OwnedCheck(const StoreCheck& check);
 
   // A copy with one counter of `check`, in another mode. It concerns no grants.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
-  // Becomes the check that settles its lease of units with 0.
+  // Turns this check into one that settles its lease of units with 0.
   void GiveBackAll();
 
  private:

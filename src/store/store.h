@@ -34,64 +34,67 @@ std::string_view ToString(StoreFailure failure);
 struct CounterCheck {
   std::string_view key;          // lives until OnDecided
   const Limit* limit = nullptr;  // lives until OnDecided
-  // 0: enforced, all of these must admit. k > 0: the k-th shadow rule. It does not affect the
-  // decision, and is charged if all of its own limits admit and the decision is to allow.
+  // 0: an enforced limit; all limits of group 0 must admit. k > 0: a limit of the k-th shadow rule.
+  // A shadow rule does not affect the decision, and is charged if all of its own limits admit and
+  // the decision is to allow.
   std::uint16_t group = 0;
-  // What the check takes, tests or gives back here, from 0 to kMaxCost. 0: takes nothing, but the
-  // counter denies while it is beyond its limit. kSettle: the units used, or kAsTaken; slots are
-  // released in any case. For kRenew and kInspect it is not used.
+  // What the check takes from this counter, tests or gives back, from 0 to kMaxCost. 0: takes
+  // nothing, but the counter denies while it is beyond its limit. kSettle: the units used, or
+  // kAsTaken; slots are released in any case. kRenew and kInspect ignore it.
   std::int64_t units = 1;
-  // store/memory: the counter's initial content, unless it already continues from this seed; null:
-  // the existing counter, or a new one. Lives until OnDecided.
+  // For store/memory. If the counter does not continue from this seed already, it starts from the
+  // seed's state. Null: no seed. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
 
-  // If the check concerns grants: the grant of this counter that its server returns (applied before
-  // the check), and the grant that it asks for (taken after the check, if that is admitted).
+  // If the check concerns grants: the grant of this counter that the server returns (applied before
+  // the check), and the grant that the server requests (taken after the check, if the check is
+  // admitted).
   GrantReturn returned{};
   GrantWish wanted{};
-  Grant grant{};           // out: the one it got
-  GrantsOut grants_out{};  // out: all grants that servers hold
+  Grant grant{};           // out: the grant that the server got
+  GrantsOut grants_out{};  // out: all grants of this counter that servers hold
 
-  // out, for kSettle, kRenew and kInspect of a lease of units: what it held here, slots or units.
+  // out, for kSettle, kRenew and kInspect of a lease of units: what the lease held of this counter,
+  // slots or units.
   std::int64_t held = 0;
 
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its units here; `before` is the state of the counter before that.
-  // Store::Undo reverts it. For modes other than kConsume and kPeek, `before` is the state after
-  // the check.
+  // out: the check took its units from this counter; `before` is the state of the counter before
+  // that. Store::Undo reverts the charge. For modes other than kConsume and kPeek, `before` is the
+  // state after the check.
   bool charged = false;
   CounterSnapshot before{};
 };
 
-// What a check asks, beside its counters.
+// The parameters of a check, without its counters.
 struct CheckParameters {
   Demand demand;
   // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
-  // set. Without `leases_units`, the lease has only slots, and these modes concern slots.
+  // set. Without `leases_units`, the lease has only slots, and these modes concern only slots.
   std::optional<Lease> lease;
   // The lease covers the units of all counters. The store keeps a record of what was taken from
-  // each. kConsume writes it. kRenew, kSettle and kInspect name the same counters in the same order
-  // and use it. kCharge writes a record of the slots that it takes, and of units (at most
-  // MostAtOnce) that have already been charged: it does not charge them. The counters of one shadow
-  // rule have one hash tag.
+  // each counter. kConsume writes the record. kRenew, kSettle and kInspect use the record, and name
+  // the same counters in the same order. kCharge writes a record of the slots that it takes, and of
+  // units (at most MostAtOnce) that have already been charged; it does not charge these units
+  // again. The counters of one shadow rule have the same hash tag.
   bool leases_units = false;
-  // A kConsume or kPeek without a lease that returns grants, or asks for grants, or asks which
-  // grants servers hold.
-  // It is not coalesced. If it fails other than by kTimeout, nothing was returned.
+  // The check returns grants, requests grants, or reads which grants servers hold. Only for
+  // kConsume and kPeek, without a lease. The check is not coalesced. If it fails, but not with
+  // kTimeout or kCallerTimeout, no grant was returned.
   bool concerns_grants = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
-  // When the store stops waiting: kTimeout or kUnsent.
+  // When the store stops waiting, and the check fails with kTimeout or kUnsent.
   SteadyTime deadline = SteadyTime::max();
-  // The caller's deadline: kCallerTimeout. If the store itself was late, it may wait beyond
-  // `deadline` once, but never beyond this.
+  // The caller's deadline; a check that reaches it fails with kCallerTimeout. If this process was
+  // late, the store may wait beyond `deadline`, once, but never beyond `last_deadline`.
   SteadyTime last_deadline = SteadyTime::max();
 };
 
-// One check in a store. The owner fills the parameters and the counters, calls Submit, and must not
-// touch it until OnDecided.
+// One check in a store. The owner fills in the parameters and the counters, calls Submit, and must
+// not touch the check until OnDecided.
 class StoreCheck : public CheckParameters {
  public:
   StoreCheck() = default;
@@ -107,20 +110,21 @@ class StoreCheck : public CheckParameters {
   Settled settled = Settled::kNotFound;
   Time lease_ends;  // out, if `leases_units` and the lease can still be settled: on the store's
                     // clock
-  Time decided_at;  // out: on the store's clock; of its counters, the latest
-  // out, for Store::Undo: undoes what the check was charged, or will be. Empty if no reply can come
-  // any more. The undo happens while the store runs. A lease of units need not be undone: nobody
-  // has it, so it is settled with 0, even if no reply says whether it was taken.
+  Time decided_at;  // out: on the store's clock; the latest time of its counters
+  // out, for Store::Undo: undoes what the check was charged, or will be charged. Empty if no reply
+  // can come any more. The undo happens only while the store runs. A lease of units need not be
+  // undone: nobody has the lease, so the store settles it with 0, even if no reply says whether it
+  // was taken.
   std::function<void()> undo_late;
 
-  // What the check asks of `counter`, which is one of its counters.
+  // What the check asks of `counter`, which must be one of its counters.
   CounterDemand DemandOf(const CounterCheck& counter) const {
     const bool only_enters =
         leases_units && demand.mode == Mode::kCharge && !TakesLeases(*counter.limit);
     return {demand, only_enters || counter.units == kAsTaken ? 0 : counter.units};
   }
 
-  // Whether it takes nothing from any counter, in any mode.
+  // Whether `units` is 0 for all counters, so that the check takes nothing in any mode.
   bool HasNoUnits() const;
 
   // The failure of the first counter that has one.
@@ -163,7 +167,7 @@ class StoreReset {
 void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& checks,
             std::int64_t index);
 
-// What a store reports beside its answers. Called on io threads. Must not block.
+// What a store reports besides its answers. Called on io threads. Must not block.
 class StoreListener {
  public:
   virtual ~StoreListener() = default;
@@ -172,7 +176,8 @@ class StoreListener {
   // repeatedly while that lasts.
   virtual void OnPartLost(std::size_t part) = 0;
 
-  // The part answers again, after it was lost or too slow. May also be called if it was neither.
+  // The part answers again, after it was lost or too slow. May also be called if the part was
+  // neither.
   virtual void OnPartFound(std::size_t part) = 0;
 
   // A reply that arrived after `check` had failed: the counters' true state. `check` has verdicts
@@ -180,7 +185,8 @@ class StoreListener {
   // the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 
-  // Charges will be undone: by Store::Undo, or because another part of the store denied the check.
+  // Units will become free: by Store::Undo or Store::Settle, because another part of the store
+  // denied the check, or because a late reply reports charges, slots or grants that nobody uses.
   // OnUndoEnded follows, once, for the same counters, unless the store is stopped. `undo` is valid
   // until OnUndoStarted returns. Both are called on the thread of the check.
   virtual void OnUndoStarted(const StoreCheck& undo) = 0;
@@ -198,7 +204,7 @@ class StoreListener {
 // same thread. A store that also allows other threads documents it.
 class Store {
  public:
-  // If a store has more parts, several of them share a number.
+  // The maximum number of parts. If a store has more, several of them share a number.
   static constexpr std::size_t kParts = 64;
 
   virtual ~Store() = default;
@@ -209,10 +215,10 @@ class Store {
   // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // `check` was not admitted: undoes its charges, as if it had not happened. Never changes a later
-  // window than the one charged. What a late reply reports is undone, too. Copies what it needs and
-  // reports no result. If the store fails, the charges remain. REQUIRES: `check` was decided by
-  // this store, and is unchanged since.
+  // `check` was not admitted: undoes its charges, as if it had not happened. Never changes a window
+  // later than the one that was charged. Charges that a late reply reports are undone, too. Copies
+  // what it needs and reports no result. If the store fails, the charges remain. REQUIRES: `check`
+  // was decided by this store, and has not been changed since.
   virtual void Undo(const StoreCheck& check) = 0;
 
   // Settles a lease of units whose caller no longer waits. The settlement is sent again until the
@@ -220,8 +226,9 @@ class Store {
   // room; then nothing is done. REQUIRES: `settle` is a kSettle with `leases_units`.
   virtual bool Settle(const StoreCheck& settle) = 0;
 
-  // The part of the store, below kParts, that decides the counter. Each part fails and comes back
-  // by itself, and remains the same part if another server takes it over. On io threads.
+  // The part of the store, below kParts, that decides the counter. Each part fails and recovers
+  // independently of the others, and keeps its number if another Redis server takes it over. On io
+  // threads.
   virtual std::size_t PartOf(std::string_view key) const = 0;
 };
 

@@ -3,8 +3,8 @@
 // lease. Of a settled lease, only the fact that it is settled is kept, for kKnowsSettledFor. See
 // scripts/lua/record.lua, which does the same in Redis.
 //
-// Thread-safe. Two threads never use one lease at the same time, because they hold the locks of its
-// counters.
+// Thread-safe. Two threads never use one lease at the same time, because a thread that uses a lease
+// holds the locks of the lease's counters.
 #pragma once
 
 #include <atomic>
@@ -31,11 +31,12 @@ class LeaseRecords {
   // Drops some records that have ended. Cheap if there are none.
   void DropEnded(Time now);
 
-  // Returns what the lease of `check` holds of its counters, and sets `settled` and `lease_ends`. A
-  // lease that is not open holds nothing.
+  // Returns what the lease of `check` holds of the check's counters, and sets `settled` and
+  // `lease_ends` of the check. A lease that is not open holds nothing.
   std::vector<Held> Read(StoreCheck& check);
 
-  // Records that the lease of `check` is open and holds `held`, until its ttl from now.
+  // Records that the lease of `check` is open and holds `held`. The lease lasts for its ttl, from
+  // `check.decided_at`.
   void Enter(const StoreCheck& check, std::vector<Held> held);
 
   void MarkSettled(const StoreCheck& check);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxShards = 64;
 
-// A sweep that drops less than this part of a shard is followed by a pause.
+// A sweep that drops less than one in this many entries of a shard is followed by a pause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostVisited = 16'000;  // visiting them takes less than a millisecond
@@ -24,7 +24,7 @@ bool MayTake(const Demand& demand) {
   return demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
 }
 
-// What `check` asks of its `counter`, as coalesced checks with a single check.
+// What `check` asks of its `counter`, as CoalescedChecks of a single check.
 CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted) {
   return {.demand = check.DemandOf(counter),
           .lease = check.lease,
@@ -50,8 +50,8 @@ bool MayChange(const StoreCheck& check) {
 }
 
 // What modes other than CONSUME and PEEK do to one counter. With a lease of units, the lease's
-// record decides: `held` is what it holds of the counter. A renewal concerns only slots. The twin
-// of decide_change in scripts/lua/decide.lua.
+// record decides: `held` is what the lease holds of the counter. A renewal concerns only slots. The
+// twin of decide_change in scripts/lua/decide.lua.
 ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, CounterState& state,
                        const Held& held) {
   CoalescedChecks checks = One(check, counter, /*granted=*/0);
@@ -370,8 +370,8 @@ bool MemoryStore::MakeRoom(std::size_t keys) {
   return dropped > 0;
 }
 
-// A sweep visits every entry of the shard. If it has found few finished entries, the next new key
-// must not cause another sweep. Until kSweepPause is over, there is no room.
+// A sweep visits every entry of the shard. If the sweep has dropped few entries, the next new key
+// must not cause another sweep. Until kSweepPause is over, the shard counts as full.
 std::size_t MemoryStore::Sweep(Shard& shard, Time now) {
   const std::size_t before = shard.entries.size();
   shard.next_expiry = Time::max();

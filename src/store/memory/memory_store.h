@@ -26,17 +26,18 @@ class MemoryStore final : public Store {
  public:
   struct Options {
     // The maximum number of counters, and of the bytes of memory that they take (approximately).
-    // When a maximum is reached, counters that equal new ones are dropped; if there are none,
-    // checks that need a new counter, or more memory for an old one, fail with kOverloaded. If
-    // there are only few such counters, they may go unnoticed for a tenth of a second. Counters in
-    // use are never evicted. If several threads reach the maximum at the same time, they may exceed
-    // it by what each of them adds.
+    // When a maximum is reached, counters whose state equals that of a new counter are dropped. If
+    // there are none, a check that needs a new counter, or more memory for an existing one, fails
+    // with kOverloaded. If only few counters can be dropped, they may go unnoticed for a tenth of a
+    // second. Counters in use are never evicted. If several threads reach the maximum at the same
+    // time, they may exceed it by as much as each thread adds.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
     std::size_t shards = 64;
   };
-  // A check that would open one more lease of units fails with kOverloaded.
+  // The maximum number of open leases of units. A check that would open one more fails with
+  // kOverloaded.
   static constexpr std::size_t kMaxOpenLeases = LeaseRecords::kMaxOpen;
 
   // `clock` must outlive the store.
@@ -48,8 +49,8 @@ class MemoryStore final : public Store {
   bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view) const override { return 0; }
 
-  // Fetches the memory of the counters with these keys at once, in less time than checks would take
-  // one after the other. REQUIRES: no other thread uses the store.
+  // Loads the counters with these keys into the CPU's cache, all at the same time. This is faster
+  // than if checks loaded them one after the other. REQUIRES: no other thread uses the store.
   void Prefetch(std::span<const std::string_view> keys) const;
 
   // Number of counters, including those that equal new ones.
@@ -89,23 +90,25 @@ class MemoryStore final : public Store {
 
   // For Decide, which holds the locks of the shards of these counters.
   //
-  // Decides `counters`, one group of `check`, which is admitted so far or not. Returns whether the
-  // group admits it, too.
+  // Decides `counters`, one group of `check`. `check.admitted` is the decision so far; if it is
+  // false, no later group is charged. Returns whether `check.admitted` was true and the group
+  // admits the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // Applies the grants that a check returns and gets. `held`: kNothing if its group was denied.
+  // Applies the grants that a check returns and gets. An element of `held` has kNothing if the
+  // group of its counter was denied.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
-  // All modes except those for checks, charges and refunds.
+  // Decides a check of any mode other than kConsume and kPeek.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
-  // Writes the record of the lease that a change concerns; it held `held` before.
+  // Writes the record of the lease that a change concerns. `held`: what the lease held before.
   void WriteRecord(StoreCheck& check, std::span<const Draft> drafts, std::vector<Held> held);
   std::optional<Draft> Read(const CounterCheck& counter, const CounterDemand& demand, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
   bool HasRoomFor(std::size_t new_keys) const;
-  // Drops counters that equal new ones until there is room for `keys`, but visits no more than
-  // about kMostVisited. Returns false if nothing was dropped. REQUIRES: no lock is held.
+  // Drops counters that equal new ones until there is room for `keys` more, but visits no more than
+  // about kMostVisited counters. Returns false if nothing was dropped. REQUIRES: no lock is held.
   bool MakeRoom(std::size_t keys);
   std::size_t Sweep(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
   void Drop(Shard& shard, Entries::iterator entry) SLUICE_REQUIRES(shard.mutex);

@@ -1,9 +1,10 @@
 // A circuit breaker for one Redis server: opens when calls time out or fail, and closes when a
 // probe has been answered in time. Shared by the nodes of all io threads.
 //
-//   closed ──a call overdue, or half of a second's failed──▶ open ──probe sent──▶ half-open
-//      ▲                                                      ▲  └─────probe fails─────┘
-//      └────────────────────── probe answered in time ────────┴──────────────┘
+//   closed ──a call overdue, or most of a second's calls failed──▶ open ──probe sent──▶ half-open
+//      ▲                                                            ▲                       │
+//      │                                                            └───── probe fails ─────┤
+//      └──────────────────────────────── probe answered in time ────────────────────────────┘
 //
 // Thread-safe. Checks read one atomic; all other operations are rare and take a lock.
 #pragma once

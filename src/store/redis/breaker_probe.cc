@@ -27,7 +27,8 @@ void BreakerProbe::OnTime() {
   deadline = loop_.now() + timeout_;
   auto pending = std::make_unique<PendingCheck>(static_cast<StoreCheck&>(*this));
   pending->is_probe = true;
-  pending->deadline_extended = true;  // if this process is late, the next probe decides
+  pending->deadline_extended =
+      true;  // no extension: if this process is late, the next probe decides
   owner_.SendProbe(std::move(pending));
 }
 

@@ -1,5 +1,5 @@
-// Finds out in the background whether a Redis whose breaker is open answers in time and accepts a
-// write.
+// Finds out in the background whether a Redis server with an open breaker answers in time and
+// accepts a write.
 //
 // Loop thread only.
 #pragma once
@@ -13,18 +13,18 @@
 
 namespace sluice::redis {
 
-// Is the check that it sends, which charges a separate counter, so that no real one is charged.
-// This counter expires soon.
+// The object is itself the check that it sends. The check charges a separate counter, which expires
+// soon, so that no real counter is charged.
 class BreakerProbe final : private StoreCheck {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
     virtual bool CanSendProbe() const = 0;
-    // A counter that may be charged by the probe.
+    // The key of a counter that the probe may charge.
     virtual std::string ProbeKey() = 0;
     virtual void SendProbe(PendingPtr probe) = 0;
-    // The breaker is closed, by this probe or another one.
+    // The breaker is closed, by this probe or by another thread's.
     virtual void OnBreakerClosed() = 0;
   };
 

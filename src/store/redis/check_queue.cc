@@ -10,7 +10,7 @@
 namespace sluice::redis {
 namespace {
 
-// Whether such checks may be coalesced. Rare modes are excluded.
+// Whether checks like `check` may be coalesced. Rare modes are excluded.
 bool MayCoalesce(const StoreCheck& check) {
   if (MayCoalesceCharge(check)) return true;
   if (check.leases_units || check.concerns_grants) return false;
@@ -20,9 +20,9 @@ bool MayCoalesce(const StoreCheck& check) {
          });
 }
 
-// Equal for equal checks. Does not use the address of the limit: the hash decides which checks are
-// coalesced (those whose hashes share a slot are not), and one seed of the simulation must always
-// give the same schedule.
+// Equal for equal checks. The address of the limit is not hashed, because it differs from run to
+// run. If hashes collide, fewer checks are coalesced, and the simulation must give the same
+// schedule for the same seed.
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {
@@ -33,7 +33,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
   return hash;
 }
 
-// Whether two checks ask the same of the same counters, so that they may be coalesced.
+// Whether two checks have the same demand, counters and units, so that they may be coalesced.
 // Limits are compared by address, which identifies them within one rule set.
 bool Equal(const PendingCheck& a, const PendingCheck& b) {
   const auto& counters = a.check->counters;
@@ -75,8 +75,8 @@ CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::siz
   return &entry;
 }
 
-// The latest entry in which an in-order check uses a counter of `check`. If hashes collide, it may
-// be a later entry.
+// The number of the latest entry in which an in-order check uses a counter of `check`; 0: none. If
+// hashes collide, the number may be that of a later entry.
 std::uint64_t CheckQueue::LatestInOrder(const StoreCheck& check) const {
   std::uint64_t latest = 0;
   for (const CounterCheck& counter : check.counters) {

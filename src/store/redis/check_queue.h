@@ -20,9 +20,9 @@ class CheckQueue {
   struct Entry {
     PendingChecks checks;      // in order of arrival; empty: all have been removed
     std::uint64_t number = 0;  // ascending, from 1
-    // The latest earlier entry that must be decided before this one, because both have an in-order
-    // check of the same counter. 0: none. May be a later entry than necessary, never an earlier
-    // one.
+    // The number of the latest entry that must be decided before this one, because both have an
+    // in-order check of the same counter. 0: none. Colliding hashes can make it too large, never
+    // too small.
     std::uint64_t after = 0;
 
     const PendingCheck& front() const { return *checks.front(); }
@@ -39,11 +39,11 @@ class CheckQueue {
 
   // All entries, oldest first; some may be empty.
   const std::deque<Entry>& all() const { return entries_; }
-  // Removes one of all().
-  // REQUIRES: it is neither empty nor the oldest
+  // Removes all()[index]. REQUIRES: this entry is neither empty nor the oldest
   Entry Take(std::size_t index);
 
-  // Removes and returns the checks for which `takes` returns true; it is called in order.
+  // Removes and returns the checks for which `takes` returns true. `takes` is called in the order
+  // of the queue.
   PendingChecks RemoveIf(const std::function<bool(const PendingCheck&)>& takes);
   // Removes the checks whose deadline is `now` or before.
   PendingChecks RemoveExpired(SteadyTime now) {
@@ -66,11 +66,11 @@ class CheckQueue {
   void NoteInOrder(const StoreCheck& check, Entry& entry);
   void DropEmptyEntries();
 
-  std::deque<Entry> entries_;     // the first one has a check
+  std::deque<Entry> entries_;     // the first entry has a check
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
-  // Numbers of entries, by hash. Numbers of removed entries are stale.
-  // On a hash collision, a check that could have joined an entry gets a separate one.
+  // Numbers of entries, by hash. Numbers of removed entries are stale. On a hash collision, a check
+  // that could have joined an entry gets a separate entry.
   std::array<std::uint64_t, kSlots> latest_{};    // by identity: the entry to join
   std::array<std::uint64_t, kSlots> in_order_{};  // by key: the latest entry with an in-order check
 };

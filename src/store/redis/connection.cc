@@ -26,15 +26,15 @@ bool IsListOfOne(const redisReply& reply) {
          reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer == 1;
 }
 
-// Whether the reply is that of a master to ROLE.
+// Whether this is a master's reply to ROLE.
 bool IsMaster(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
          TextOf(*reply.element[0]) == "master";
 }
 
-// Whether the login can continue after this error. If the user may not name its connection, it can
-// still decide checks. If it may not ask whether the script is loaded, it loads the script. Other
-// errors, such as NOAUTH, affect all steps.
+// Whether the login can continue after this error. A connection without a name (CLIENT SETNAME) can
+// still send checks. If the user may not call SCRIPT EXISTS, the script is loaded in any case.
+// Other errors, such as NOAUTH, affect all steps.
 bool MayGoOn(std::string_view refused_step, std::string_view error) {
   return (refused_step == "CLIENT" || refused_step == "EXISTS") &&
          (WordOf(error) == "NOPERM" || error.find("nknown ") != error.npos);

@@ -5,7 +5,7 @@
 //   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
 //      ▲────────── failure ──┴────────────────┴───────────┘
 //
-// Loop thread only. Only Restart may call the owner before it returns.
+// Loop thread only. Start, Restart and ReconnectElsewhere may call the owner before they return.
 #pragma once
 
 #include <chrono>
@@ -35,10 +35,11 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out);
 // The text of a string, a status or an error; empty for other replies.
 std::string_view TextOf(const redisReply& reply);
 
-// How connections of a store reach and log in to any of its servers.
+// How the connections of a store reach its servers and log in.
 struct ServerAccess {
   RedisLogin login;
-  const Secret* password = nullptr;  // replaces the login's; if set, must outlive the connections
+  const Secret* password =
+      nullptr;  // replaces that of `login`; if set, must outlive the connections
   const net::TlsClientContext* tls = nullptr;  // null: no TLS; must outlive the connections
   std::string server_name;      // the name in certificates; empty: the host of the connection
   bool loads_script = true;     // false: no checks will be sent
@@ -54,19 +55,19 @@ class Connection final : private net::Protocol {
     virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
-    // The largest reply that the oldest outstanding command permits.
+    // The maximum size of the reply to the oldest outstanding command.
     virtual ReplySize LargestReply() const = 0;
     // The reply to the oldest outstanding command. If no command is outstanding, an unsolicited
     // reply.
     virtual void OnReply(const redisReply& reply) = 0;
-    // Bytes have arrived. The replies that they complete have been passed on; a part of the next
-    // one may be left.
+    // Bytes have arrived, and all complete replies have been passed to OnReply. A part of the next
+    // reply may remain.
     virtual void OnPartOfReply() {}
-    // The connection is gone; no command sent before will get a reply. `cause` begins with the word
-    // of an error if one was the reason: see KindOf.
+    // The connection is lost, so no outstanding command will get a reply. If the reason is an error
+    // of Redis, `cause` begins with the word of this error: see KindOf.
     virtual void OnDown(std::string_view cause) = 0;
-    // Connecting or logging in failed. `cause` is as in the function above. Another attempt
-    // follows.
+    // Connecting or logging in failed. Another attempt follows. `cause`: see OnDown; empty if no
+    // server is known.
     virtual void OnFailedAttempt(std::string_view cause) = 0;
   };
 
@@ -89,12 +90,13 @@ class Connection final : private net::Protocol {
   // failing until MarkHealthy.
   void Restart(std::string_view cause);
 
-  // Closes the connection and immediately requests an address: the server is not at fault.
+  // Closes the connection and requests an address without a pause, because the server is not at
+  // fault.
   void ReconnectElsewhere();
 
-  // Called when the server has done its work, such as charging a check. Only after this call is the
-  // next loss followed by a short pause. The login and answers to peeks are not enough: a replica
-  // gives them, too, but refuses writes.
+  // Called when the server has done its work, such as charging a check. The pause after the next
+  // loss is then short again. A login or an answer to a peek is not enough: a replica gives these,
+  // too, but refuses writes.
   void MarkHealthy();
 
  private:
@@ -125,7 +127,7 @@ class Connection final : private net::Protocol {
   Owner& owner_;
   State state_ = State::kStopped;
   bool counts_as_failing_ = false;  // since Restart, until MarkHealthy
-  std::uint64_t attempt_ = 0;       // changes with every new attempt
+  std::uint64_t attempt_ = 0;       // changes when the connection is closed
   std::unique_ptr<net::ConnectAttempt> connecting_;
   net::TransportPtr transport_;
   net::Timer timer_;  // kWaiting: end of the pause; kLoggingIn: login timeout

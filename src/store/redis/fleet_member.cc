@@ -14,8 +14,9 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: name; the time after which a server is gone (ms). Returns the names. An entry that is
-// further than that in the future was written before the clock was set back, and is removed, too.
+// ARGV: the server's name; the time after which a server is gone (ms). Returns the names of all
+// servers. An entry whose time is in the future by more than this was written before Redis' clock
+// was set back, and is removed, too.
 constexpr std::string_view kReport = R"lua(
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

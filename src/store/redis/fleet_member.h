@@ -1,5 +1,6 @@
-// One server's membership in a fleet. It reports to Redis every second, and thus learns how many
-// servers there are. A server that has not reported for kGoneAfter is no longer counted.
+// One server's membership in a fleet. The server reports to Redis every second, and learns from the
+// replies how many servers there are. A server that has not reported for kGoneAfter is no longer
+// counted.
 //
 // Loop thread only.
 #pragma once
@@ -22,13 +23,13 @@ namespace sluice::redis {
 // A server's view of its fleet.
 struct FleetView {
   bool connected = false;    // Redis has answered the last report
-  std::int64_t servers = 0;  // the recent maximum; 0: Redis never answered
+  std::int64_t servers = 0;  // the recent maximum; 0: Redis has never answered
   std::int64_t rank = 0;     // among the current servers, by name, from 0
 };
 
 class FleetMember final : private Connection::Owner {
  public:
-  // A sorted set of names by the time of their last report, in milliseconds.
+  // A sorted set of the servers' names, by the time of their last report in milliseconds.
   static constexpr std::string_view kKey = "sluice:{fleet}";
 
   using OnView = std::function<void(const FleetView&)>;
@@ -36,9 +37,9 @@ class FleetMember final : private Connection::Owner {
   struct Context {
     net::Loop& loop;
     ServerAccess access;
-    // The server that owns kKey; empty while none is known.
+    // The Redis server that owns kKey; empty while none is known.
     std::function<std::optional<Address>()> server;
-    ServerStatus& status;  // of that server
+    ServerStatus& status;  // of that Redis server
   };
 
   // Starts to connect immediately; `on_view` is called after each report and whenever Redis is
@@ -53,8 +54,8 @@ class FleetMember final : private Connection::Owner {
   static constexpr std::chrono::seconds kGoneAfter{5};
   // The names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // A number of servers is remembered for this many reports: five minutes. During an outage no
-  // report is answered, so an outage does not count.
+  // The numbers of servers in this many replies are remembered: five minutes. The time of an outage
+  // does not count, because no report is answered then.
   static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }
@@ -72,12 +73,12 @@ class FleetMember final : private Connection::Owner {
   net::Loop& loop_;
   const std::function<std::optional<Address>()> server_;
   ServerStatus& status_;
-  std::optional<Address> asked_;  // kKey's slot is being migrated to this server
+  std::optional<Address> asked_;  // the node to which kKey's slot is being migrated
   const OnView on_view_;
   const std::string name_;  // random
   net::Timer timer_;
   bool awaits_reply_ = false;
-  std::deque<std::int64_t> seen_;  // the numbers of servers in the last reports
+  std::deque<std::int64_t> seen_;  // the numbers of servers in the last replies
   FleetView view_;
   Connection connection_;
 };

@@ -1,4 +1,5 @@
-// The commands of one connection that await their replies, oldest first, and when they are overdue.
+// The commands of one connection that await their replies, oldest first, with the times at which
+// they become overdue.
 //
 // Loop thread only.
 #pragma once
@@ -17,8 +18,8 @@
 
 namespace sluice::redis {
 
-// A call of the check script. It owns its command, so it can be sent again even after the owners of
-// its checks have been answered.
+// A call of the check script. A pack owns the text of its command, so the command can be sent again
+// even after the owners of some checks have been answered.
 struct Pack {
   std::string command;                     // in the Redis protocol
   std::vector<CheckQueue::Entry> entries;  // a check is null once it has been answered
@@ -49,7 +50,7 @@ struct InFlightCommand {
   std::unique_ptr<Pack> pack{};  // kPack
   StoreReset* reset = nullptr;   // kReset; null if it has timed out
   SteadyTime sent{};
-  SteadyTime due{};  // from then on it is overdue
+  SteadyTime due{};  // from then on the command is overdue
   bool deadline_extended = false;
 };
 
@@ -61,7 +62,7 @@ class InFlight {
   void Add(InFlightCommand command, SteadyTime now);
 
   bool empty() const { return commands_.empty(); }
-  // The numbers of packs of one slot, and of other packs.
+  // The number of packs whose keys are all in one slot, and the number of other packs.
   std::size_t slot_packs() const { return slot_packs_; }
   std::size_t shared_packs() const { return shared_packs_; }
   const InFlightCommand& oldest() const { return commands_.front(); }
@@ -81,12 +82,13 @@ class InFlight {
     }
   }
 
-  // Whether the entry of this number may be in flight.
+  // Whether the entry with this number may be in flight.
   bool MayHave(std::uint64_t number) const;
   // Whether an in-order check whose owner waits is in flight.
   bool HasInOrder() const;
 
-  // This process was late, not Redis: overdue commands get their timeout again, once.
+  // Called if this process was late, not Redis. Each overdue command and check gets the timeout
+  // again, once.
   void ExtendDeadlines(SteadyTime now);
 
   // Whether the oldest command is overdue.
@@ -97,8 +99,8 @@ class InFlight {
   // Resets whose deadline is `now` or before; their replies will be ignored.
   std::vector<StoreReset*> TakeOverdueResets(SteadyTime now);
 
-  // The earliest time at which a check or reset expires, or the server is silent, or, if
-  // `with_overdue`, the oldest command is overdue.
+  // The earliest time at which a check or a reset expires, or the server counts as silent. If
+  // `with_overdue`, also the time at which the oldest command becomes overdue.
   SteadyTime NextDeadline(bool with_overdue) const;
 
  private:

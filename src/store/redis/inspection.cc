@@ -12,9 +12,9 @@ namespace sluice::redis {
 namespace {
 
 // ARGV: the needed commands, in one text. Returns the eviction policy, the greatest lag of a
-// replica (in seconds, and in bytes), and the commands that the user may not call. Values that the
-// user may not read are empty. Before version 7, Redis cannot tell which commands are refused, so
-// all count as allowed.
+// replica (in seconds, and in bytes), and the commands that the user may not call. If the user may
+// not call INFO, the policy is empty and the lag is 0. Before version 7, Redis cannot tell which
+// commands are refused, so all count as allowed.
 constexpr std::string_view kAsk = R"lua(
 local function info(section)
   local found = redis.pcall('INFO', section)

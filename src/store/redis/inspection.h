@@ -1,6 +1,6 @@
 // Checks whether counts are safe in a Redis server: it evicts nothing, its replicas do not lag, and
-// its ACL permits all commands that Sluice needs. Queried at every login and every ten seconds.
-// Each change is logged.
+// its ACL permits all commands that Sluice needs. The server is queried after every login and every
+// ten seconds. Each change is logged.
 //
 // Loop thread only: the thread of the one node that sends the query.
 #pragma once
@@ -22,7 +22,7 @@ class Inspection {
  public:
   static constexpr std::chrono::seconds kEvery{10};
 
-  // `name` is that of the server, for the log; `labels` are those of its metrics. `metrics` must
+  // `name` is the server's name in the log; `labels` are those of its metrics. `metrics` must
   // outlive this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
   // Hides the metrics, because the server is no longer queried.

@@ -6,7 +6,7 @@
 namespace sluice::redis {
 namespace {
 
-// The servers queried for the layout are sent no checks.
+// No checks are sent to the servers that are queried for the layout.
 ServerAccess ToAsk(ServerAccess access) {
   access.loads_script = false;
   access.must_be_master = false;

@@ -1,5 +1,5 @@
-// Polls servers for the layout of a store: every second, and more often when in doubt. Moves to the
-// next server if the current one does not answer or the doubt persists.
+// Polls servers for the layout of a store: every second, and more often while the layout is in
+// doubt. Moves to the next server if the current server does not answer or the doubt persists.
 //
 // On io-0. Derived classes implement the query and parse the replies.
 #pragma once
@@ -27,16 +27,18 @@ class LayoutWatch : public Topology, private Connection::Owner {
 
   // Sends the query.
   virtual void Ask(Connection& connection) = 0;
-  // Handles a reply or a message pushed by the server. Calls OnAnswer or OnNoAnswer.
+  // Handles a reply or a message pushed by the server. Calls OnAnswer if it contains the layout,
+  // and OnNoAnswer if the query has failed.
   virtual void Read(const redisReply& reply) = 0;
 
   void OnAnswer(Layout layout);
-  // The answer is not a layout; the next server is asked.
+  // The answer is not a layout, so the next server is queried.
   void OnNoAnswer(std::string_view cause) { connection_.Restart(cause); }
 
   // The server that is being queried.
   const Address& asked() const { return servers_[place_]; }
-  // Sets the servers to query. If the current server is not among them, it is dropped.
+  // Sets the servers to query. If the current server is not among them, the next query goes to
+  // another server.
   void SetServers(std::vector<Address> servers);
 
  private:
@@ -45,7 +47,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   // How long to wait without receiving a byte. The whole map of a large Cluster can take longer.
   static constexpr std::chrono::milliseconds kSilence{500};
   static constexpr std::chrono::seconds kWholeAnswer{10};
-  // If doubt lasts this long, the next server is queried.
+  // If the doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 
   // The size of the map of a Cluster in which each slot is a separate range with two replicas.
@@ -67,7 +69,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   const OnLayout on_layout_;
   std::vector<Address> servers_;
   std::size_t place_;
-  bool leaves_ = false;  // the server is not to be queried any more
+  bool leaves_ = false;  // the current server is not to be queried any more
   bool awaits_answer_ = false;
   SteadyTime asked_at_;
   std::optional<SteadyTime> in_doubt_since_;

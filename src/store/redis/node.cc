@@ -16,7 +16,7 @@
 namespace sluice::redis {
 namespace {
 
-// How late a timer may be on a loop that is on time, since timers work in milliseconds.
+// How late a timer may be although the loop is on time, because timers work in milliseconds.
 constexpr std::chrono::milliseconds kTimerSteps(2);
 
 MetricLabels LabelsOf(const ServerState& server, const net::Loop& loop) {
@@ -68,7 +68,7 @@ void Node::Stop() {
   probe_.Stop();
 }
 
-// The store's own checks are not limited here: Settler limits their number.
+// The store's own checks are not limited here: Settler limits how many of them are deferred.
 void Node::Submit(PendingPtr pending) {
   StoreCheck& check = *pending->check;
   const SteadyTime now = loop_.now();
@@ -104,7 +104,7 @@ void Node::Send(std::span<const std::string_view> arguments, InFlightCommand com
   in_flight_.Add(std::move(command), loop_.now());
 }
 
-// The next command's key may be in a slot that the server imports.
+// Permits the keys of the next command to be in a slot that the server imports.
 void Node::Ask() { Send(std::array<std::string_view, 1>{"ASKING"}, {.kind = Kind::kAsking}); }
 
 void Node::Flush() {
@@ -126,8 +126,8 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
 }
 
 // The script is missing, so nothing has run. This is the only error after which a pack is sent
-// again. A following pack gets the same error and is resent after it. Queued checks are sent after
-// both.
+// again. The packs behind it get the same error and are sent again after it. Queued checks may
+// overtake packs of one slot then, but in-order checks keep their order: see Packer::MaySendFront.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
   if (pack->IsAbandoned()) return FailPack(*pack, StoreFailure::kRejected);
   if (!std::exchange(loading_script_, true)) {
@@ -166,8 +166,8 @@ void Node::OnDown(std::string_view cause) {
   owner_.OnUnreachable(*this);
 }
 
-// A counter of an entry takes 16 bytes of the command, and at most 48 bytes of the reply. Each
-// entry that failed adds a message to the reply, which may quote a key.
+// A counter of an entry takes at least 16 bytes of the command, and at most 88 bytes of the reply.
+// Each entry that failed adds a message to the reply, which may quote a key.
 ReplySize Node::LargestReply() const {
   ReplySize most;
   if (in_flight_.empty() || in_flight_.oldest().pack == nullptr) return most;
@@ -244,7 +244,7 @@ bool Node::DeliverAnswers(Pack& pack, const redisReply& reply) {
   return fits;
 }
 
-// In order of arrival. Returns false if the reply ends too early.
+// Answers the checks in order of arrival. Returns false if the reply ends too early.
 bool Node::DeliverAnswers(CheckQueue::Entry& entry, ScriptReply& reply) {
   const StoreCheck& first = *entry.front().check;
   if (!reply.Next(first, static_cast<std::int64_t>(entry.checks.size()), entry_reply_)) {
@@ -314,7 +314,7 @@ void Node::RedirectPack(Pack& pack, std::string_view error) {
   owner_.OnRedirected(*this);
 }
 
-// Checks whose owners have been answered are not redirected.
+// Checks whose owners have been answered, and probes, are not redirected but fail.
 void Node::Redirect(PendingPtr pending, std::string_view error) {
   if (pending->is_late || pending->is_probe) {
     return Fail(std::move(pending), StoreFailure::kRejected);
@@ -400,8 +400,8 @@ void Node::FailQueued() {
   Fail(packer_.queue().RemoveExpired(kAll), StoreFailure::kUnsent);
 }
 
-// Checks in flight whose deadline is `until` or before, in decision order. They still count as
-// waiting, since Redis still has to decide them.
+// Detaches and returns the checks in flight whose deadline is `until` or before, in the order of
+// their decisions. These checks still count as waiting, because Redis still has to decide them.
 std::vector<StoreCheck*> Node::DetachInFlight(SteadyTime until) {
   std::vector<StoreCheck*> detached;
   in_flight_.ForEachCheck([&](PendingCheck& it) {
@@ -419,7 +419,7 @@ void Node::OnBreakerClosed() {
   if (connection_.ready()) owner_.OnReachable(*this);
 }
 
-// Checks that were sent may have been decided; the others have not.
+// Checks that were sent may have been decided. Queued checks have not been.
 void Node::FailAll() {
   loading_script_ = false;
   restart_cause_ = {};

@@ -35,16 +35,17 @@
 namespace sluice::redis {
 
 struct NodeOptions {
-  // The maximum number of checks that may wait per io thread. Fewer may wait if Redis answers fewer
-  // within half of `timeout`. Further checks fail with kOverloaded.
+  // The maximum number of checks that may wait for one node, per io thread. Fewer may wait if Redis
+  // answers fewer within half of `timeout`: see WaitingLimit. Further checks fail with kOverloaded.
   std::size_t max_pending = 10'000;
-  // `redis.timeout`: a longer call opens the breaker. Also the extra time that a check gets, once,
-  // if the loop itself was late.
+  // `redis.timeout`: a call that takes longer opens the breaker. Also the extra time that a check
+  // gets, once, if the loop itself was late.
   Duration timeout = std::chrono::milliseconds(10);
   // If calls are outstanding and a connection is silent for this long, it is closed.
   Duration silence = std::chrono::milliseconds(50);
-  // Null: Redis' own time. Otherwise this clock, for a Redis whose scripts may not read the time.
-  // It must outlive the node, and all servers' clocks should agree.
+  // Null: the script reads Redis' clock. Otherwise the script gets the time of this clock, for a
+  // Redis whose scripts may not read the time. The clock must outlive the node, and all servers'
+  // clocks should agree.
   const Clock* clock = nullptr;
   // Optional; must outlive the node.
   StoreListener* listener = nullptr;
@@ -70,20 +71,21 @@ class NodeOwner {
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
-  // All checks that shared a reply have been redirected. The owner takes over the checks that must
-  // follow them.
+  // All checks of one reply that must be redirected have been redirected. The owner now takes over
+  // the queued checks that must follow them.
   virtual void OnRedirected(Node& node) = 0;
 
-  // The node is lost, or is not a master: another node may have replaced it.
+  // A node has answered CLUSTERDOWN, so the layout may have changed.
   virtual void OnLayoutSuspect() = 0;
 
-  // Its connection is lost, or connecting or logging in has failed.
+  // The connection of `node` is lost, or connecting or logging in has failed.
   virtual void OnUnreachable(const Node& node) = 0;
 
-  // Checks can be sent to it again: it is connected and its breaker is closed.
+  // Checks can be sent to `node` again: it is connected and its breaker is closed.
   virtual void OnReachable(const Node& node) = 0;
 
-  // A counter that `node` may charge as a probe. In a Cluster, each call returns another counter.
+  // The key of a counter that `node` may charge as a probe. In a Cluster, each call returns another
+  // key.
   virtual std::string ProbeKey(const Node& node) = 0;
 };
 
@@ -95,13 +97,14 @@ struct NodeContext {
   MetricsRegistry& metrics;
   ServerAccess access;
   bool clustered = false;  // each node owns only some slots
-  bool inspects = false;   // send Inspection's query; true for one io thread
+  bool inspects = false;   // sends Inspection's query; true for one io thread
   NodeOptions options;
 };
 
 class Node final : public net::Flushable, private Connection::Owner, private BreakerProbe::Owner {
  public:
-  // Whether checks submitted before the first connection attempt has ended fail or wait.
+  // What happens to checks that are submitted before the first connection attempt has ended: they
+  // fail, or they wait.
   enum class WhenUnconnected : std::uint8_t { kFail, kWait };
 
   // Starts to connect immediately. `context` and `server` must outlive the node.
@@ -110,7 +113,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
 
   void Submit(PendingPtr pending);
   void Submit(StoreCheck& check) { Submit(std::make_unique<PendingCheck>(check)); }
-  // `asking`: its slot is being migrated to this node.
+  // `asking`: the slot of the reset's keys is being migrated to this node.
   void Reset(StoreReset& reset, bool asking = false);
 
   const Address& address() const { return address_; }
@@ -119,16 +122,17 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   // Removes the queued checks for which `takes` returns true; see CheckQueue::RemoveIf.
   PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);
 
-  // Returns unsent checks to the owner, as redirects without an error, and accepts no more. While
-  // an in-order check is in flight, queued in-order checks stay: a redirect may still send the one
-  // in flight elsewhere, and they must not overtake it.
+  // Returns unsent checks to the owner, as redirects without an error, and sends no more. While an
+  // in-order check is in flight, queued in-order checks stay, because its reply may still redirect
+  // it to another node, and the queued checks must not overtake it.
   void Retire();
   // Whether checks can be sent to this node.
   bool reachable() const { return connection_.ready() && breaker_.closed(); }
   // Whether this node awaits no reply.
   bool idle() const { return in_flight_.empty(); }
 
-  // Fails and returns all waiting checks and those submitted later. Permanent. May be repeated.
+  // Fails and returns all waiting checks, and checks that are submitted later. Permanent. May be
+  // repeated.
   void Stop();
 
  private:
@@ -187,7 +191,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
-  std::optional<Inspection> inspection_;  // empty if another node of the server sends its query
+  std::optional<Inspection> inspection_;  // empty if another io thread queries the server
   const NodeOptions options_;
   const bool clustered_;
   bool waits_to_connect_;
@@ -204,7 +208,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   Packer packer_;
   bool loading_script_ = false;
   std::string_view restart_cause_;   // an error in the current reply that requires a new connection
-  bool entries_redirected_ = false;  // some of the pack that is being answered
+  bool entries_redirected_ = false;  // some entries of the pack that is being answered
   EntryReply entry_reply_;
 };
 

@@ -41,7 +41,8 @@ bool Packer::MaySendFront() const {
   return packs == 0 || (packs < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries);
 }
 
-// In-order checks of one counter stay together; otherwise the second would wait for the first.
+// In-order checks of one counter stay in one pack; otherwise the second would wait for the reply to
+// the first.
 bool Packer::MaySendApart() const {
   if (in_flight_.shared_packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
   const std::uint64_t first = queue_.front().number;
@@ -53,9 +54,9 @@ bool Packer::MaySendApart() const {
 }
 
 // In a Cluster, a pack with declared keys has checks of one slot only. With kBySlot and kAsking, it
-// has only one entry. With kWithItsSlot, other checks of the slot may join it. Otherwise, if
-// in-order checks with and without leases alternate, each would wait for the reply to the one
-// before.
+// has only one entry. With kWithItsSlot, other checks of the slot may join it. If they could not
+// join, and in-order checks with and without leases alternated, each check would wait for the reply
+// to the check before.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;

@@ -2,17 +2,17 @@
 // script.
 //
 // If no call is in flight, the checks queued during a loop iteration are sent at its end, in one
-// call; otherwise they wait for the reply. A full pack is sent immediately, but at most one beside
-// the first. There is no timer. In Redis, coalesced checks cost as much as one check, and each
-// further check of a pack costs a third of the first.
+// call; otherwise they wait for the reply. But a full pack is sent immediately, if at most one
+// other call is in flight. There is no timer. In Redis, coalesced checks together cost as much as
+// one check, and each check of a pack after the first costs a third of the first.
 //
-// A few plain checks are sent in a call each, all at once: the script decides a lone plain check
-// in a short way.
+// If only a few plain checks are queued, each is sent in a call of its own, all at once, because
+// the script decides a lone plain check in a short way.
 //
-// In-order checks wait for those that they follow. A pack of one slot of a Cluster therefore also
-// takes the checks of its slot that are queued behind checks of other slots. Otherwise, a batch
-// whose checks alternate between two slots would take one round trip for each check, and all checks
-// behind the batch would wait that long.
+// In-order checks wait for the earlier checks that they follow. A pack of one slot of a Cluster
+// therefore also takes the checks of its slot that are queued behind checks of other slots.
+// Otherwise, a batch whose checks alternate between two slots would take one round trip for each
+// check, and all checks behind the batch would wait that long.
 //
 // Loop thread only.
 #pragma once
@@ -44,7 +44,7 @@ class Packer {
   // Takes the oldest checks that may be sent now. Null if no check may be sent now.
   std::unique_ptr<Pack> TakeNext();
 
-  // A pack of only this check, which is sent before all queued ones.
+  // A pack of only this check, to be sent before all queued checks.
   std::unique_ptr<Pack> PackAlone(PendingPtr check);
 
   // Keeps the memory of a pack that has been answered, for the next one.
@@ -70,7 +70,7 @@ class Packer {
   const Clock* const clock_;
   bool declares_keys_;
   CheckQueue queue_;
-  std::size_t apart_ = 0;  // entries at the front of the queue that go in a call each
+  std::size_t apart_ = 0;  // entries at the front of the queue to be sent in a call each
   std::unique_ptr<Pack> spare_;
   ScriptCall call_;
   std::vector<std::string_view> arguments_;

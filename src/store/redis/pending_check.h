@@ -26,15 +26,15 @@ struct PendingCheck {
   explicit PendingCheck(std::shared_ptr<StoreCheck> of_store)
       : check(of_store.get()), own(std::move(of_store)) {}
 
-  // This process was late, not Redis: if the check is overdue, it gets `more` time, once.
+  // Called if this process was late, not Redis. If the check is overdue, it gets `more` time, once.
   void ExtendDeadline(SteadyTime now, Duration more) {
     if (check->deadline > now || std::exchange(deadline_extended, true)) return;
     check->deadline = std::min<SteadyTime>(now + more, check->last_deadline);
   }
 
   StoreCheck* check;                // the check to answer
-  std::shared_ptr<StoreCheck> own;  // the same, if the store created it; else null
-  std::uint64_t number = 0;         // ascending by arrival; only in a Cluster; its pieces share it
+  std::shared_ptr<StoreCheck> own;  // owns `check` if the store created it; else null
+  std::uint64_t number = 0;         // ascending by arrival; only in a Cluster; pieces share one
   Routing routing = Routing::kWithOthers;
   std::uint8_t redirects = 0;  // followed without a pause
   bool deadline_extended = false;
@@ -44,7 +44,7 @@ struct PendingCheck {
 
 using PendingPtr = std::unique_ptr<PendingCheck>;
 
-// Mostly one. Movable, not copyable.
+// Usually one check. Movable, not copyable.
 struct PendingChecks : boost::container::small_vector<PendingPtr, 1> {
   PendingChecks() = default;
   PendingChecks(PendingChecks&&) = default;

@@ -30,11 +30,11 @@ extern const std::array<ErrorKind, 18> kErrorKinds;
 // The index of the error's kind in kErrorKinds, or nullopt if it has none.
 std::optional<std::size_t> KindOf(std::string_view error);
 
-// Whether a new connection may help: the server is starting, or has become a replica and its name
-// may now resolve to the new master.
+// Whether a new connection may help: the server is starting, requires a login, or has become a
+// replica. In the last case, the server's name may now resolve to the new master.
 bool WantsReconnect(std::string_view error);
 
-// Whether the keys are elsewhere: MOVED, ASK or TRYAGAIN. The command has not run.
+// Whether keys are on another node: MOVED, ASK or TRYAGAIN. The command has not run.
 bool IsRedirect(std::string_view error);
 
 // The place that a MOVED or ASK names: "MOVED 3999 127.0.0.1:6381".
@@ -43,9 +43,9 @@ struct Redirect {
   Address address;
 };
 
-// If the server does not know its own name, the error omits it; then the address is that of `from`.
-// Returns nullopt if the error names no place, or names "?" because the server has no name to
-// announce.
+// If the error has no host, because the server does not know its own name, the host is that of
+// `from`. Returns nullopt if the error names no place, or names "?" because the server has no name
+// to announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
 // Whether a script without declared keys accessed a key that is not on this node (or the Cluster is

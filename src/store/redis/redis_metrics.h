@@ -35,7 +35,7 @@ class RedisMetrics {
   }
 
  private:
-  // Counts an error of a kind, if `cause` is one.
+  // If `cause` is an error of one of kErrorKinds, counts it under its kind.
   void CountKind(std::string_view cause);
 
   Counter& script_calls_;

@@ -41,9 +41,9 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
       access_(AccessFor(url, options)),
       servers_(threads.size(), url.kind != RedisUrl::Kind::kSingle,
                options.metrics != nullptr ? *options.metrics : unseen_metrics_),
-      topology_status_(url.ToString(), 0, "until then, the last known servers are used"),
+      topology_status_(url.ToString(), 0, "the last known servers are used until it is back"),
       fleet_status_(fmt::format("{}, list of servers", url.ToString()), 0,
-                    "this server's share does not change"),
+                    "this server's share of the limits does not change until it is back"),
       single_(url.kind == RedisUrl::Kind::kSingle),
       parts_(threads.size()) {
   MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;
@@ -110,7 +110,7 @@ void RedisStore::OnLayout(const std::shared_ptr<const Layout>& layout) {
     layout_changed_.NotifyAll();
     const std::string names = NamesOf(*layout);
     if (!single_ && names != before) {
-      spdlog::info("redis {}: decided by {}", topology_status_.name(), names);
+      spdlog::info("redis {}: checks are decided by {}", topology_status_.name(), names);
     }
   }
   for (std::size_t i = 0; i < threads_.size(); ++i) {

@@ -48,12 +48,12 @@ class RedisStore final : public Store {
   // an io thread.
   void JoinFleet(redis::FleetMember::OnView on_view);
 
-  // Waits until all connections are ready, for at most `at_most`. Returns whether they are. Not on
-  // an io thread.
+  // Waits until all connections are ready, for at most `at_most`. Returns whether all are ready.
+  // Not on an io thread.
   bool WaitUntilReady(Duration at_most);
 
   // Waits until Redis has answered all settlements of Settle, or until `deadline`. Returns whether
-  // it has. REQUIRES: called before Stop, and not on an io thread.
+  // Redis has answered all of them. REQUIRES: called before Stop, and not on an io thread.
   bool WaitUntilSettled(SteadyTime deadline);
 
  private:
@@ -73,7 +73,7 @@ class RedisStore final : public Store {
   const bool single_;
   std::atomic<bool> layout_suspect_ = false;          // a task to notify the topology is queued
   std::unique_ptr<redis::Topology> topology_;         // of io-0
-  std::unique_ptr<redis::FleetMember> fleet_member_;  // of io-0; null unless it has joined
+  std::unique_ptr<redis::FleetMember> fleet_member_;  // of io-0; null before JoinFleet
   std::vector<std::unique_ptr<redis::ThreadStore>> parts_;  // by io thread; used only there
   bool stopped_ = false;
 

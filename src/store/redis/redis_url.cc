@@ -90,7 +90,7 @@ Result<void> SetOption(std::string_view name, std::string_view value, RedisUrl& 
   }
   auto decoded = PercentDecode(value);
   if (!decoded) {
-    // The name is a known one, so quoting it is safe.
+    // The name is known, so it is safe to quote it.
     return Malformed(fmt::format("a % in {} is not followed by two hexadecimal digits", name));
   }
   *text = std::move(*decoded);

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// How a connection introduces itself.
+// How a connection logs in, and the name that it sets.
 struct RedisLogin {
   std::string user;      // empty: Redis' default user
   std::string password;  // empty: no authentication
@@ -35,7 +35,7 @@ struct RedisUrl {
   bool tls = false;
   std::vector<Address> addresses;  // the server, the sentinels, or nodes of the Cluster
   RedisLogin login;
-  std::string master;         // kSentinel: its name at the sentinels
+  std::string master;         // kSentinel: the name that sentinels use for it
   RedisLogin sentinel_login;  // kSentinel
 
   // For logs: addresses, master and database, never a password.

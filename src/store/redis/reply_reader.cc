@@ -9,8 +9,8 @@ namespace {
 
 using Reader = std::unique_ptr<redisReader, ReplyReader::Deleter>;
 
-// hiredis' own functions, except that an array is only allocated if it has no more elements than
-// `privdata` counts.
+// hiredis' own functions, except that an array is refused if it has more elements than `*privdata`,
+// the number of elements that the reply may still have.
 redisReplyObjectFunctions& Functions() {
   static const redisReplyObjectFunctions own = *Reader(redisReaderCreate())->fn;
   static redisReplyObjectFunctions bounded = [] {

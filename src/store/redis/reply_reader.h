@@ -1,5 +1,5 @@
-// Parses the replies of a Redis server. Never holds more than the largest reply that was requested,
-// even if the server sends more.
+// Parses the replies of a Redis server. A reply may not exceed the size given to Next, so a server
+// cannot exhaust the memory.
 //
 // Not thread-safe.
 #pragma once
@@ -15,7 +15,7 @@ struct redisReply;
 
 namespace sluice::redis {
 
-// The largest reply that a command permits.
+// The maximum size of a command's reply.
 struct ReplySize {
   std::size_t bytes = std::size_t{64} << 10;  // of Redis' protocol
   std::size_t elements = 64;                  // of all its arrays together
@@ -36,7 +36,7 @@ class ReplyReader {
   void Feed(std::string_view bytes);
 
   // The next reply; null if its end has not been fed yet. Fails if the bytes are not a reply of
-  // Redis, or one larger than `most`; then the reader must not be used any more.
+  // Redis, or if the reply is larger than `most`; then the reader must not be used any more.
   Result<Reply> Next(const ReplySize& most);
 
  private:

@@ -75,7 +75,8 @@ double LeaseKindOf(const StoreCheck& check) {
   return UsesRecord(check) ? 2 : 1;
 }
 
-// Whether the reply begins with what the record says. A take only writes it.
+// Whether the reply begins with the contents of the lease's record. A check that takes the lease
+// only writes the record.
 bool ReadsRecord(const StoreCheck& check) {
   return UsesRecord(check) && check.demand.mode != Mode::kConsume;
 }
@@ -108,7 +109,7 @@ bool UsesRecord(const StoreCheck& check) {
 bool IsPlain(const StoreCheck& check, std::int64_t n) {
   if (UsesRecord(check) || check.concerns_grants) return false;
   if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
-  // If there are several limits, lone.lua decides only one check.
+  // If there are several limits, or the check is a peek, lone.lua decides only one check.
   if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
   return std::all_of(check.counters.begin(), check.counters.end(),
                      [](const CounterCheck& counter) { return counter.group == 0; });
@@ -236,8 +237,8 @@ void ScriptCall::AddGrants(const CounterCheck& counter) {
                                                static_cast<double>(counter.wanted.life.count())});
 }
 
-// The index of the lease's record that is stored in the slot of `counter`. The latest is the most
-// likely match.
+// The index of the lease's record that is stored in the slot of `counter`. The latest record is the
+// most likely match.
 std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
   std::string name =
       fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key), fmt::join(lease.id, ""));
@@ -272,7 +273,7 @@ std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
   return static_cast<std::uint32_t>(limits_.size());
 }
 
-// The latest is the most likely match.
+// The latest request is the most likely match.
 std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
   for (std::size_t i = requests_.size(); i > 0; --i) {
     if (HaveEqualDemand(*requests_[i - 1], check)) return static_cast<std::uint32_t>(i);
@@ -347,7 +348,7 @@ bool ScriptReply::TakeGrants(EntryReply& reply) {
   return true;
 }
 
-// What became of the lease and when it ends, or an error.
+// Reads what became of the lease and when it ends, or an error.
 bool ScriptReply::TakeLease(EntryReply& reply) {
   std::int64_t settled = 0;
   std::int64_t ends = 0;

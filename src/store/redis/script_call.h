@@ -17,19 +17,21 @@
 
 namespace sluice::redis {
 
-// Whether `check` is a charge that may be coalesced: of one counter, which is a fixed window.
+// Whether `check` is a charge that may be coalesced: a charge of one counter, which is a fixed
+// window, without a lease.
 bool MayCoalesceCharge(const StoreCheck& check);
 
-// Whether `check` reads or writes the record of a lease of units, whose key must then be declared.
+// Whether `check` reads or writes the record of a lease of units. The record's key must then be
+// declared.
 bool UsesRecord(const StoreCheck& check);
 
-// Whether a call that carries only `n` equal checks like `check` may be decided in the script's
-// short way (scripts/lua/lone.lua): they are plain.
+// Whether `n` checks equal to `check` are plain: the script may decide a call that carries only
+// these checks in a short way (scripts/lua/lone.lua).
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
 // The script's reply to one counter of an entry.
 struct CounterReply {
-  std::int64_t group_grants = 0;  // the grants of its group
+  std::int64_t group_grants = 0;  // how many checks its group admits
   CounterReport report;
   std::int64_t held = 0;  // see EntryReply::settled
   // If the check concerns grants.
@@ -45,7 +47,7 @@ struct EntryReply {
   // many are within the limit.
   std::int64_t granted = 0;
   std::vector<CounterReply> counters;
-  // For a lease of units, unless this check took it. See StoreCheck and CounterCheck.
+  // For a lease of units that this check did not take. See StoreCheck and CounterCheck.
   Settled settled = Settled::kNotFound;
   Time lease_ends;
 
@@ -56,8 +58,8 @@ struct EntryReply {
 class ScriptCall {
  public:
   static constexpr std::size_t kMaxEntries = 64;
-  // The weight that keeps a script call well below 1 ms: the number of counters, weighted by the
-  // cost of their algorithm.
+  // The maximum weight of a call, which keeps it well below 1 ms. The weight is the number of
+  // counters, weighted by the cost of their algorithms.
   static constexpr std::size_t kMaxWeight = 128;
 
   void Clear();
@@ -65,8 +67,8 @@ class ScriptCall {
   // Whether there is room for another entry like `check`.
   bool HasRoomFor(const StoreCheck& check) const;
 
-  // Adds `n` checks equal to `check`. It, its keys and its limits must live until the call is
-  // encoded. REQUIRES: HasRoomFor(check)
+  // Adds `n` checks equal to `check`. `check`, its keys and its limits must live until the result
+  // of Arguments has been used. REQUIRES: HasRoomFor(check)
   void Add(const StoreCheck& check, std::int64_t n);
 
   // Whether the script may decide the call in the short way: it carries one plain check.
@@ -74,8 +76,8 @@ class ScriptCall {
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid
   // until the next change. A call that declares its keys may use only one slot of a Cluster. A call
-  // with records always declares them, even if `declares_keys` is false. `now` is the time for the
-  // script; by default it reads Redis' clock.
+  // with records always declares its keys and records, even if `declares_keys` is false. `now` is
+  // the time for the script; by default, the script reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:
@@ -105,13 +107,14 @@ class ScriptCall {
   std::vector<std::string_view> arguments_;
 };
 
-// Reads the reply of one ScriptCall, entry by entry, in the order they were added.
+// Reads the reply of one ScriptCall, entry by entry, in the order in which the entries were added.
 class ScriptReply {
  public:
   // `elements` of the script's reply: the blob, then messages. Their bytes must outlive this.
   static Result<ScriptReply> Open(std::vector<std::string_view> elements);
 
-  // Reads the reply to an entry of `n` checks like `check`. Returns false if the blob ends before.
+  // Reads the reply to an entry of `n` checks like `check`. Returns false if the blob ends too
+  // early.
   bool Next(const StoreCheck& check, std::int64_t n, EntryReply& reply);
 
   Time now() const { return now_; }

@@ -50,7 +50,7 @@ void Sentinels::Read(const redisReply& reply) {
   }
   if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
   if (TextOf(*reply.element[0]) != "message") return;  // a subscribe or unsubscribe reply
-  // master, the old host and port, the new ones
+  // The message: master, old host, old port, new host, new port.
   std::istringstream message{std::string(TextOf(*reply.element[2]))};
   std::array<std::string, 5> words;
   for (std::string& word : words) message >> word;

@@ -1,5 +1,5 @@
-// The master named by sentinels. Follows their +switch-master messages, and queries them when in
-// doubt. Each connection verifies that its server is a master.
+// The master named by sentinels. Queries one sentinel as LayoutWatch does, and follows its
+// +switch-master messages. Each connection verifies that its server is a master.
 //
 // On io-0.
 #pragma once

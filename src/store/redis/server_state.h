@@ -17,8 +17,9 @@
 namespace sluice::redis {
 
 struct ServerState {
-  // `name` is for the log, and may come from another server; `labels` are those of its metrics.
-  // `connections` is their number, one for each io thread. `metrics` must outlive the server.
+  // `name` is the server's name in the log; another Redis server may have sent it, so it is escaped
+  // there. `labels` are those of the server's metrics. `connections` is the number of connections,
+  // one for each io thread. `metrics` must outlive this.
   ServerState(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
               const MetricLabels& server_labels = {})
       : labels(server_labels),

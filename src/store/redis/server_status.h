@@ -1,5 +1,5 @@
-// The state of one Redis server, shared by the connections of all io threads: which of them are
-// ready, and the log of the server's state: one line per change, not one per thread.
+// The state of one Redis server, shared by the connections of all io threads: which of the
+// connections are ready. Logs the server's state, with one line per change, not one per thread.
 //
 // Thread-safe. Only changes of state and errors take its lock, so checks do not wait for it.
 #pragma once
@@ -23,7 +23,8 @@ class ServerStatus {
       "rules decide by on_store_failure until it is back; check that it runs and accepts this "
       "server's login";
 
-  // `name` and `advice` are for the log. `connections` is their number, one for each io thread.
+  // `name` and `advice` are for the log. `connections` is the number of connections, one for each
+  // io thread.
   ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
       : name_(std::move(name)), advice_(advice), ready_(connections, false) {}
 
@@ -38,8 +39,8 @@ class ServerStatus {
   // A connection is in use. Logged, unless the last line reported the same.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 
-  // A connection is lost or cannot be made. Logged, unless the last line reported the same. If the
-  // cause is an error of Redis, its kind is also logged, as by OnError.
+  // A connection is lost or cannot be made. Logged, unless the last line reported the same. An
+  // error of Redis is also logged if its kind is new: see OnError.
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
@@ -53,7 +54,8 @@ class ServerStatus {
  private:
   enum class State { kNothing, kServing, kFailing };
 
-  // Whether no error of this kind has occurred for a minute. Errors without a kind count as one.
+  // Whether no error of this kind has occurred for a minute. Errors without a kind count as one
+  // kind.
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;

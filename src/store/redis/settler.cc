@@ -47,7 +47,7 @@ class Settler::Settlement final : public OwnedCheck,
     counters.front().grant = {};  // a grant is not undone
   }
 
-  // Of a lease of units.
+  // Settles a lease of units.
   Settlement(Settler& settler, const StoreCheck& check)
       : OwnedCheck(check),
         is_asked(demand.mode == Mode::kSettle),
@@ -56,8 +56,10 @@ class Settler::Settlement final : public OwnedCheck,
     if (!is_asked) GiveBackAll();
   }
 
-  const bool is_asked = false;  // otherwise it settles a late take, or a piece of one
-  const SteadyTime ends{};      // from this time on, the store has no record of the lease
+  // Whether Store::Settle requested it. Otherwise it settles a check that took the lease late, or a
+  // piece of such a check.
+  const bool is_asked = false;
+  const SteadyTime ends{};  // from this time on, the store has no record of the lease
 
  private:
   void OnDecided() override { settler_.OnSettled(*this); }
@@ -83,8 +85,8 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
                            {{"loop", fmt::format("io-{}", loop.index())}})),
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
-          "Settlements of leases given up, so that the leases stay charged as taken: too many were "
-          "queued, or Redis was unavailable until the leases could not be settled any more.")),
+          "Settlements of leases given up, because too many were queued, or Redis was unavailable "
+          "until the leases could not be settled any more; the leases stay charged as taken.")),
       retry_timer_(loop.timers(), [this] { SendDeferred(); }) {}
 
 StoreCheck& Settler::Detach(PendingCheck& pending) {
@@ -209,8 +211,8 @@ void Settler::SendLater(std::shared_ptr<StoreCheck> settlement) {
   if (!retry_timer_.active()) retry_timer_.Start(loop_.now() + kRetry);
 }
 
-// The store answers, so more can be sent. If an operation has just failed, more is sent only after
-// the retry.
+// The store answers, so more can be sent. But if an operation has just failed, the rest waits for
+// the retry timer.
 void Settler::OnAnswered() {
   if (!deferred_.empty() && !retry_timer_.active()) SendDeferred();
 }

@@ -1,23 +1,23 @@
-// Settles checks whose owners have been answered: charges that their late replies report are kept
-// or undone. For this, the store sends operations of its own, each for one counter or for a lease
-// of units.
+// Settles checks whose owners were answered before Redis replied: the charges that a late reply
+// reports are kept or undone. For this, the store sends operations of its own, each for one counter
+// or for a lease of units.
 //
 //   the reply of a late check   what follows                          under a lease of units
-//   admitted, and kept          its slots are released, since          it is settled with 0
+//   admitted, and kept          its slots are released, since          the lease is settled with 0
 //                               nobody has the lease
-//   admitted, to be undone      every charge is undone, and its        it is settled with 0
+//   admitted, to be undone      every charge is undone, and its        the lease is settled with 0
 //                               slots are released
-//   none, so it may have run    its slots are released                 it is settled with 0
+//   none, so it may have run    its slots are released                 the lease is settled with 0
 //
 // Grants in a late reply are returned.
 //
 //   the outcome of settling     what follows
-//   not run                     it is sent again when the store answers
+//   not run                     the operation is sent again when the store answers
 //   may have run                slots are released again, a lease is settled again; a charge stays,
 //                               since an undo must not run twice
 //
-// Waiting operations are sent in order, kAtOnce at a time, so that checks continue beside them
-// after an outage.
+// Waiting operations are sent in order, kAtOnce at a time, so that they do not delay checks after
+// an outage.
 //
 // Loop thread only. Must outlive the checks that it has detached.
 #pragma once
@@ -46,17 +46,17 @@ class Settler {
   Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* listener, Send send);
 
   // Replaces the owner's check, which was sent, by a copy that waits for the reply. Returns the
-  // owner's check, which must be failed now.
+  // owner's check, which must now be answered with a failure.
   StoreCheck& Detach(PendingCheck& pending);
 
   // Undoes what `check`, or one counter of it, was charged. A lease of units is settled with 0.
   void Undo(const StoreCheck& check);
   void Undo(const StoreCheck& check, const CounterCheck& counter);
 
-  // See Store::Settle. If a settlement of the lease waits already, this one is dropped, because the
-  // first counts.
+  // See Store::Settle. If a settlement of the lease is already waiting, the new one is dropped,
+  // because the first decides.
   bool Settle(const StoreCheck& settle);
-  // Settlements that Redis has not answered yet.
+  // The number of settlements that Redis has not answered yet.
   std::size_t queued_settles() const { return settles_; }
 
   // Sends operations that could not be sent before. Called when a node may have come back.
@@ -69,7 +69,7 @@ class Settler {
   class LateCheck;
   class Settlement;
 
-  // If more operations are deferred, further slots stay taken until their leases expire, and
+  // If this many operations are deferred, further slots stay taken until their leases expire, and
   // further charges are not undone.
   static constexpr std::size_t kMaxDeferred = 10'000;
   static constexpr std::size_t kMaxSettles = 100'000;
@@ -100,7 +100,7 @@ class Settler {
   net::Timer retry_timer_;
   bool stopped_ = false;
   std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
-  std::set<LeaseId> asked_;  // those that the owner of the store settles
+  std::set<LeaseId> asked_;  // those whose settlement Store::Settle requested
   std::size_t settled_counters_ = 0;
   std::size_t on_their_way_ = 0;
   std::deque<std::shared_ptr<StoreCheck>> deferred_;

@@ -9,11 +9,11 @@ namespace sluice::redis {
 
 inline constexpr std::size_t kSlots = 16384;
 
-// The text in the first braces of `key`, if not empty; otherwise the whole key. Keys in which it is
-// equal are always on one node.
+// The text in the first braces of `key`, if not empty; otherwise the whole key. Keys with the same
+// hashed part are always on one node.
 std::string_view HashedPart(std::string_view key);
 
-// The slot of that text.
+// The slot of the hashed part of `key`.
 std::uint16_t SlotOf(std::string_view key);
 
 }  // namespace sluice::redis

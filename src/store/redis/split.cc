@@ -10,9 +10,9 @@
 
 namespace sluice::redis {
 
-// A check whose counters are in several places. It is split into a piece per place, all sent at the
-// same time, and their answers are merged. If one piece denies, the charges of the others are
-// undone. Owns itself until the whole check has been returned.
+// A check whose counters have several routes. The check is split into one piece per route. All
+// pieces are sent at the same time, and their answers are merged. If one piece denies, the charges
+// of the others are undone. This object owns itself until the whole check has been returned.
 class ThreadStore::SplitCheck {
  public:
   SplitCheck(ThreadStore& store, PendingPtr whole)
@@ -76,8 +76,8 @@ class ThreadStore::SplitCheck {
     delete this;
   }
 
-  // If a counter has failed and no other denies, its rule's policy decides. If that denies, the
-  // check's owner undoes the rest.
+  // If a counter has failed and no other counter denies, the failure policy of its rule decides. If
+  // the policy denies, the check's owner undoes the charges.
   void Join() {
     whole_.admitted = true;
     whole_.decided_at = Time();
@@ -95,8 +95,8 @@ class ThreadStore::SplitCheck {
     if (whole_.demand.mode == Mode::kConsume) UndoDenied();
   }
 
-  // A piece has its own records. It has none if all of its counters belong to shadow rules that
-  // have denied. A renewal needs only the records that exist.
+  // Each piece has its own record. A piece has no record if all of its counters belong to shadow
+  // rules that have denied. A renewal needs only the records that exist.
   void JoinLease() {
     whole_.settled = Settled::kNotFound;
     whole_.lease_ends = Time();
@@ -111,7 +111,7 @@ class ThreadStore::SplitCheck {
     }
   }
 
-  // Whether all counters of the group with a known result admit.
+  // Whether all counters of the group admit, except those that failed.
   bool GroupHolds(std::uint16_t group) const {
     return std::all_of(whole_.counters.begin(), whole_.counters.end(), [&](const auto& it) {
       return it.group != group || it.failure || it.verdict.admitted;
@@ -152,7 +152,8 @@ class ThreadStore::SplitReset {
  public:
   explicit SplitReset(StoreReset& whole) : whole_(whole), pending_(whole.keys.size()) {}
 
-  // If some pieces failed, the result is kTimeout: counters may have been reset.
+  // If some pieces failed and others did not, the result is kTimeout, because some counters have
+  // been reset.
   void OnPieceReset(std::optional<StoreFailure> failure) {
     if (!failure) ++done_;
     if (failure && failure_ != StoreFailure::kTimeout) failure_ = failure;

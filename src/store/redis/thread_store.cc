@@ -13,7 +13,7 @@ namespace sluice::redis {
 namespace {
 
 // Records of leases cannot be read with undeclared keys: while a slot moves, a record that has
-// already moved would look absent. There may be many such checks, so they share calls.
+// already moved would look absent. There may be many checks that use records, so they share calls.
 Routing WithRedirects(const StoreCheck& check) {
   return UsesRecord(check) ? Routing::kWithItsSlot : Routing::kBySlot;
 }
@@ -80,7 +80,7 @@ Node& ThreadStore::NodeAt(const Address& address, Node::WhenUnconnected when_unc
   const auto known = nodes_.find(name);
   if (known != nodes_.end()) return *known->second.node;
   for (const auto& node : retired_) {
-    if (node->address() == address) node->Stop();  // they would share one ServerStatus
+    if (node->address() == address) node->Stop();  // two nodes would share one ServerStatus
   }
   return *(nodes_[name].node = std::make_unique<Node>(node_context_, address, servers_.At(address),
                                                       when_unconnected));
@@ -177,7 +177,7 @@ std::size_t ThreadStore::PartOf(std::string_view key) const {
   return parts_.empty() ? 0 : parts_[SlotOf(key)] % Store::kParts;
 }
 
-// Empty if it owns no slots.
+// Empty if `node` owns no slots.
 std::optional<std::size_t> ThreadStore::PartOf(const Node& node) const {
   if (only_ == &node) return 0;
   const auto slot = std::find(owners_.begin(), owners_.end(), &node);
@@ -199,14 +199,15 @@ void ThreadStore::OnReachable(const Node& node) {
   if (listener != nullptr && part) listener->OnPartFound(*part);
 }
 
-// Another slot each time: a node refuses new counters of a slot that is migrating away.
+// Each call uses another slot, because a node refuses new counters of a slot that is migrating
+// away.
 std::string ThreadStore::ProbeKey(const Node& node) {
   constexpr int kTries = 100'000;
   for (int i = 0; only_ == nullptr && i < kTries; ++i) {
     std::string key = fmt::format("sluice:{{probe{}}}:fixed_window:1s", next_probe_++ % kTries);
     if (NodeOf(key) == &node) return key;
   }
-  return "sluice:{probe}:fixed_window:1s";  // it owns all slots, or none
+  return "sluice:{probe}:fixed_window:1s";  // `node` owns all slots, or none
 }
 
 Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
@@ -273,9 +274,9 @@ void ThreadStore::OnRedirected(Node& node) {
 }
 
 // In-order checks have been sent to a node that imports their counters. Queued checks that use only
-// these counters follow at once, unless an earlier check stays. If they were sent to `node` first,
-// and the importing node refused an earlier check meanwhile, it might decide the later checks
-// first.
+// these counters follow at once, unless an earlier check stays. If the queued checks were sent to
+// `node` first, and the importing node refused an earlier check meanwhile, the later checks might
+// be decided before it.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;
   const auto asked = std::exchange(asked_, {});
@@ -297,10 +298,10 @@ void ThreadStore::FollowAsked(Node& node) {
   }
 }
 
-// A slot has moved, and checks are on their way to its new owner. Checks queued at `node` must not
-// be overtaken by new checks. Nor must they overtake checks in flight, which may be redirected,
-// too. If a piece of a check stays at `node`, it is queued again, and so are the checks that follow
-// it.
+// A slot has moved, and checks are on their way to its new owner. New checks must not overtake the
+// checks queued at `node`. In-order checks must not overtake those in flight, which may still be
+// redirected. If a piece of a resent check stays at `node`, the piece is queued again, and so are
+// the checks that follow it.
 void ThreadStore::ResendQueued(Node& node) {
   const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {
@@ -321,8 +322,8 @@ void ThreadStore::ResendQueued(Node& node) {
   }
 }
 
-// Usually, some keys of the check have moved and some have not yet; soon all will have moved. The
-// check is then sent alone, since other checks may not have to wait. A check that was in flight
+// Usually, some keys of the check have moved and others have not, but soon all will have moved. The
+// check is then sent alone, because other checks may not have to wait. A check that was in flight
 // precedes the checks that were queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;

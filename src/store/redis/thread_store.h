@@ -1,7 +1,8 @@
 // One io thread's part of the Redis store: a node for each server, and the routing of checks.
 //
-// A check whose counters are all on one node is sent there whole and decided atomically; any other
-// is split. If a key has moved, the check is sent to its new node, until its deadline.
+// A check whose counters all have the same route (see Route) is sent whole and decided atomically;
+// any other check is split. If a key has moved, the check is sent again, to the key's new node,
+// until the check's deadline.
 //
 // Loop thread only. Dispose of it after Stop.
 #pragma once
@@ -38,8 +39,8 @@ struct ThreadStoreContext {
   std::function<void()> on_layout_suspect;  // requests a new layout
 };
 
-// A set of in-order checks of a Cluster that are delayed. It finds the checks that must wait for
-// them: later in-order checks that share a counter.
+// In-order checks of a Cluster that are delayed. Later in-order checks that share a counter with
+// one of them must wait, too.
 class DelayedChecks {
  public:
   // The check must outlive this object.
@@ -50,7 +51,7 @@ class DelayedChecks {
     }
   }
 
-  // Whether a check of the set arrived before `check` and shares a counter with it.
+  // Whether one of the delayed checks arrived before `check` and shares a counter with it.
   bool MustPrecede(const PendingCheck& check) const {
     return std::ranges::any_of(CountersOf(check), [&](const CounterCheck& counter) {
       const auto first = first_.find(counter.key);
@@ -101,7 +102,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   // Counters with equal routes can be sent in one call.
   struct Route {
     Node* node = nullptr;    // null: the key has no owner
-    std::uint16_t slot = 0;  // if they are sent by slot
+    std::uint16_t slot = 0;  // the counters' slot, if they are sent by slot; else 0
 
     bool operator==(const Route&) const = default;
   };
@@ -113,7 +114,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   Route RouteOf(std::string_view key, Routing routing) const;
   void SendTo(Node* node, PendingPtr pending);
   void ResetAt(Node* node, StoreReset& reset);
-  // For counters in several places: see split.cc.
+  // For counters with several routes: see split.cc.
   void SubmitSplit(PendingPtr whole);
   void ResetSplit(StoreReset& whole);
   Node& NodeAt(const Address& address, Node::WhenUnconnected when_unconnected);
@@ -144,7 +145,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   Settler settler_;
   const NodeContext node_context_;
   std::map<std::string, Entry> nodes_;  // by address
-  Node* only_ = nullptr;                // it owns every key
+  Node* only_ = nullptr;                // the node that owns every key; null in a Cluster
   bool by_slot_ = false;                // a node rejects undeclared keys
   std::vector<Node*> owners_;           // by slot; null: no owner. Empty unless clustered
   std::vector<std::uint16_t> parts_;    // by slot: the owner's position in the layout
@@ -152,8 +153,8 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   std::uint32_t next_probe_ = 0;
   std::uint64_t next_number_ = 0;
   PendingChecks try_again_;  // in order of arrival
-  DelayedChecks waiting_;    // the same checks
-  // By key of an in-order check that `OnRedirect` has sent to a node which imports it: that node.
+  DelayedChecks waiting_;    // the checks of try_again_
+  // By key: the node that imports the key, to which OnRedirect has sent an in-order check.
   std::map<std::string, Node*, std::less<>> asked_;
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;

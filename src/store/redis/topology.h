@@ -21,8 +21,8 @@ namespace sluice::redis {
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
-  // In the order of their first slots. If one server takes over all slots of another, it therefore
-  // also takes its position.
+  // In the order of their first slots. A server that takes over all slots of another therefore also
+  // takes the other's position.
   std::vector<Address> servers;
   // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
   // key.
@@ -42,7 +42,7 @@ class Topology {
   // Permanent.
   virtual void Stop() = 0;
 
-  // A server is lost, takes no writes, or no longer owns a key: the layout may have changed.
+  // A server is lost, refuses writes, or no longer owns a key, so the layout may have changed.
   virtual void OnLayoutSuspect() = 0;
 };
 

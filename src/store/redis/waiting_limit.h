@@ -1,5 +1,5 @@
-// How many checks may wait for one node. Checks beyond what Redis decides in half of the timeout
-// would mostly time out.
+// How many checks may wait for one node. If more checks waited than Redis decides in half of the
+// timeout, most of the excess would time out.
 //
 // Loop thread only.
 #pragma once
@@ -23,7 +23,7 @@ class WaitingLimit {
   void Add() { ++waiting_; }
   void Remove() { --waiting_; }
 
-  // Redis has answered a call with `checks`.
+  // Redis has answered a call that carried this number of checks.
   void NoteAnswered(std::size_t checks, SteadyTime now) {
     const SteadyTime::duration passed = now - half_began_;
     if (passed >= half_) {
@@ -36,7 +36,7 @@ class WaitingLimit {
   }
 
  private:
-  // At least this many checks may always wait: those of one message.
+  // This many checks may wait at any time, as many as one message has. `max_pending` may be less.
   static constexpr std::size_t kLeast = 1000;
 
   const std::size_t max_pending_;
