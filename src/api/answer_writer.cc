@@ -5,9 +5,9 @@
 namespace sluice {
 namespace {
 
-// A message of this thread, whose memory is reused: without allocations, generated code is as fast
-// as code written by hand. Empty except for decided_at, which Fill overwrites: Clear would free it,
-// since the field is not `optional`.
+// A message of this thread. Its memory is reused, because without allocations generated code is as
+// fast as code written by hand. The message is empty, except that decided_at is kept: Clear would
+// free decided_at, because the field is not `optional`. Fill overwrites it.
 v1::CheckLimitResponse& EmptyResponse() {
   thread_local v1::CheckLimitResponse response;
   google::protobuf::Timestamp* const decided_at = response.release_decided_at();
@@ -83,7 +83,7 @@ void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id
   results.Clear();
   v1::CheckLimitResult& result = *results.add_results();
   if (answer) {
-    // The result only borrows the message, and must not free it when it is cleared.
+    // The result only borrows the message, so clearing the result must not free the message.
     v1::CheckLimitResponse& response = EmptyResponse();
     Fill(*answer, request_id, response);
     result.set_allocated_response(&response);

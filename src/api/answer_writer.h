@@ -14,15 +14,15 @@
 
 namespace sluice {
 
-// These set every field of an empty message.
+// Fills in all fields of `to`, which must be empty.
 void Fill(const CheckAnswer& answer, std::string_view request_id, v1::CheckLimitResponse& to);
 void Fill(const LimitAnswer& answer, v1::LimitStatus& to);
 
 // Appends a serialized CheckLimitResponse.
 void AppendResponse(const CheckAnswer& answer, std::string_view request_id, std::string& out);
 
-// Appends a serialized CheckLimitsResponse with one result. Concatenated, such messages form one
-// message with all their results.
+// Appends a serialized CheckLimitsResponse with one result. If such messages are concatenated, they
+// form one message with all results.
 void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id, std::string& out);
 
 void Fill(const LeasedLimit& limit, v1::LimitStatus& to);

@@ -13,10 +13,10 @@ namespace sluice {
 namespace {
 
 Counter& Refused(MetricsRegistry& metrics, const char* reason) {
-  return metrics.CounterFor(
-      "sluice_callers_refused_total",
-      "Calls refused by the setting callers: the caller is unknown, or does not have the right.",
-      {{"reason", reason}});
+  return metrics.CounterFor("sluice_callers_refused_total",
+                            "Calls refused because of the setting `callers`: the caller is "
+                            "unknown, or does not have the right.",
+                            {{"reason", reason}});
 }
 
 bool HasDomain(const Caller& caller, std::string_view domain) {

@@ -1,5 +1,5 @@
-// Access control by the setting `callers`: each caller has rights in some domains. It is identified
-// by a name in its client certificate or by a bearer token, never by its address.
+// Access control by the setting `callers`: each caller has rights in some domains. A caller is
+// identified by a name in its client certificate or by a bearer token, never by its address.
 //
 // Thread-safe. Immutable, except for the tokens.
 #pragma once
@@ -35,7 +35,8 @@ class CallerAccess {
   // once. Blocks on disk I/O; call it from a worker every few seconds.
   void ReloadTokens() SLUICE_EXCLUDES(mutex_);
 
-  // The caller, or kUnauthenticated. Valid as long as this. Costs one digest and one lookup.
+  // The caller, or kUnauthenticated. Valid as long as this object. Costs one lookup per identity;
+  // for a token, also one digest and one lookup.
   Result<const Caller*> Identify(std::optional<std::string_view> authorization,
                                  std::span<const std::string> identities) const;
   Result<const Caller*> Identify(const rpc::Call& call) const {
@@ -66,7 +67,8 @@ class CallerAccess {
   std::atomic<const Tokens*> tokens_ = nullptr;  // the last of all_tokens_
 
   Mutex mutex_;
-  // Replaced tables are kept, since other threads may still read them. They are small and few.
+  // Replaced tables are kept, because other threads may still read them. The tables are small and
+  // few.
   std::vector<std::unique_ptr<const Tokens>> all_tokens_ SLUICE_GUARDED_BY(mutex_);
   std::string refused_ SLUICE_GUARDED_BY(mutex_);  // the cause last logged
 };

@@ -55,8 +55,8 @@ Result<void> InterpretChargedAt(const google::protobuf::Timestamp& from, Demand&
   return {};
 }
 
-// Enforces the limit here instead of in Validate: the search among previous names is only cheap
-// while they are few.
+// Enforces `most` here instead of in Validate, because the search among the previous names is cheap
+// only while there are few of them.
 template <typename Entries, typename Item>
 Result<void> InterpretMap(std::string_view field, const Entries& from, std::size_t most,
                           std::vector<Item>& to) {
@@ -137,7 +137,7 @@ Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) 
   return Interpret(message_, request);
 }
 
-// The parser stops at the first error, which may be in text before the request_id.
+// The parser stops at the first error, so it may not have reached the request_id.
 void CheckMessage::RecoverRequestId(std::string_view bytes) {
   google::protobuf::UnknownFieldSet fields;
   ReadFields(bytes, fields);
@@ -157,7 +157,8 @@ void CheckMessage::Release() {
   if (size_ > kMaxKeptBytes) message_ = internal::CheckLimitRequest();
 }
 
-// Does not use the generated parser, which would refuse all checks because of an error in one.
+// Does not use the generated parser, which would refuse all checks because of an error in one of
+// them.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks) {
   checks.clear();
   CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),

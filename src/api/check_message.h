@@ -1,5 +1,5 @@
-// Received messages with checks: a sluice.v1.CheckLimitRequest, and the check that it asks for; and
-// a sluice.v1.CheckLimitsRequest.
+// Parses received messages with checks: sluice.v1.CheckLimitRequest (one check) and
+// sluice.v1.CheckLimitsRequest (many checks).
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,30 @@ namespace sluice {
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
 inline constexpr std::size_t kMaxChecksPerMessage = 1000;
 
-// A duration of a request, of 0 to 365 days, rounded down to microseconds. The error names `field`.
+// Sets `to` to a duration of a request, 0 to 365 days, rounded down to microseconds. The error
+// names `field`.
 Result<void> InterpretDuration(std::string_view field, const google::protobuf::Duration& from,
                                std::optional<Duration>& to);
 
 // Sets `checks` to views of the serialized CheckLimitRequests in `bytes`, a CheckLimitsRequest,
-// without parsing them. Fails with INVALID_ARGUMENT on malformed bytes, and unless there are 1 to
-// kMaxChecksPerMessage.
+// without parsing them. Fails with INVALID_ARGUMENT if the bytes are malformed, or if there are no
+// checks or more than kMaxChecksPerMessage.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks);
 
 // Not thread-safe. Reused: parsing does not allocate if an earlier message was similar.
 class CheckMessage {
  public:
-  // Sets `request` from `bytes`; its views point into this message until Parse or Release. A cost
-  // of 0 without amounts becomes a PEEK; a max_wait or max_delay is rounded down to microseconds.
+  // Sets `request` from `bytes`. The views in `request` point into this message; they are valid
+  // until the next Parse or Release. If the cost and all amounts are 0, the mode becomes kPeek. A
+  // max_wait or max_delay is rounded down to microseconds.
   //
-  // Fails with INVALID_ARGUMENT, naming the field, on malformed bytes and on values that a
-  // CheckRequest cannot hold. Does not check the limits of CheckRequest::Validate.
+  // Fails with INVALID_ARGUMENT if the bytes are malformed, if there are too many attributes or
+  // amounts, or if a CheckRequest cannot hold a value. The error names the field, if it is known.
+  // CheckRequest::Validate checks the other bounds.
   Result<void> Parse(std::string_view bytes, CheckRequest& request);
 
-  // Identifies the request to its caller, even if Parse has refused it. Empty if there is no valid
-  // id.
+  // Identifies the request to its caller, even if Parse has refused the request. Empty if there is
+  // no valid id.
   const std::string& request_id() const { return message_.request_id(); }
 
   // Frees the memory of a large message.

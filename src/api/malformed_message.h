@@ -16,13 +16,14 @@ namespace sluice {
 // checked.
 void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& fields);
 
-// INVALID_ARGUMENT: names the first text of `bytes`, a message of `type`, that is not UTF-8. If
-// all are UTF-8, says that the bytes are not in protobuf's format.
+// Returns INVALID_ARGUMENT. `bytes` is a message of `type`. If a text in the message is not UTF-8,
+// the error names the field of the first such text. Otherwise it says that the bytes are not in
+// protobuf's format.
 Error MalformedMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
 
-// Sends protobuf's further messages about malformed input to this project's log, at debug level. By
-// default protobuf writes them to standard error, which may block, and callers could cause any
-// number of them.
+// From now on, sends protobuf's messages about malformed input to this project's log, at debug
+// level. By default, protobuf writes these messages to standard error. That may block, and callers
+// could cause any number of messages.
 void SendProtobufLogToOurs();
 
 }  // namespace sluice

@@ -53,7 +53,7 @@ ActiveRules::~ActiveRules() {
   for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
 }
 
-// The counter or gauge in `slot`, made on first use with the labels that `labels` returns.
+// The counter or gauge in `slot`, created on first use with the labels that `labels` returns.
 template <typename Metric, typename Labels>
 Metric& ActiveRules::MetricIn(std::atomic<Metric*>& slot, std::string_view name,
                               std::string_view help, const Labels& labels) const {
@@ -87,8 +87,8 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
   if (source == Source::kFallback) WatchFallback(rule, row);
 }
 
-// At most one line a second: many rules can fall back at the same time. If a rule must wait for its
-// line, its window lasts until then.
+// Logs at most one line a second, because many rules can fall back at the same time. If a rule has
+// to wait for its line, the rule's window continues until then.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);
@@ -161,8 +161,8 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
        verdict.limit - verdict.remaining);
 }
 
-// Creates all counters of the rule at once: a query that divides by a missing counter has no
-// result.
+// Creates all metrics of the rule's holds at once, because a query that divides by a missing metric
+// has no result.
 void ActiveRules::CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                             std::int64_t moved) const {
   const auto found = adapting_.find({domain, rule});

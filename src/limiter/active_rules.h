@@ -1,5 +1,5 @@
-// The current rules with their metrics. A call keeps the instance it started with, so it is never
-// decided by a mix of old and new rules.
+// The current rules with their metrics. A call keeps the instance with which it started, so no call
+// is decided by a mix of old and new rules.
 //
 // Thread-safe. A rule that remains after a reload keeps its metrics; those of a removed rule stay
 // on the metrics page, whose size the registry bounds.
@@ -23,7 +23,7 @@
 
 namespace sluice {
 
-// What a limit that follows the load learned from a hold that was released.
+// What a limit that follows the load has learned from a released hold.
 enum class HoldResult : std::uint8_t { kInTime, kTooSlow, kOverload, kIgnored };
 inline constexpr std::size_t kHoldResults = 4;
 
@@ -39,34 +39,37 @@ class ActiveRules {
   // many of its checks.
   void CountCheck(const IndexedRule& rule, Decision decision, Source source) const;
 
-  // Counts a check that limits decided, once for each of their rules, and the units that it took
-  // from limits with `counts`. Updates the metrics of limits that follow the load. `taken`: the
-  // check was charged to its limits, except to those of shadow rules that did not admit it.
+  // Counts a check that limits decided, once for each rule of these limits. Counts the units that
+  // the check took from limits with `counts`. Updates the metrics of limits that follow the load.
+  // `taken`: the check was charged to its limits, except to those of shadow rules that did not
+  // admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
-  // Counts a hold of a rule with `adapt` that was released, and by how many slots its limit has
-  // risen. The names come from a caller's lease id, so they become labels only if there is such a
-  // rule.
+  // Counts a released hold of a rule with `adapt`. `moved`: by how many slots the rule's limit has
+  // risen; negative: fallen. The names come from a caller's lease id, so they become labels only if
+  // there is such a rule.
   void CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                  std::int64_t moved) const;
 
   // Counts the matching rules that did not decide and had no limit to evaluate: skipped rules,
-  // rules lifted by an override, and shadow rules that would have decided without a limit.
+  // rules from which an override exempts the check, and shadow rules that would have decided
+  // without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
   // Counts a check that no rule decided. The domain comes from the caller, so it becomes a label
   // only if it has rules.
   void CountUnmatched(std::string_view domain, Decision decision) const;
 
-  // Counts the amounts of a check that no rule of its domain counts, and logs them.
+  // Counts the amounts of a check that no rule of its domain counts. Logs the first of these
+  // amounts, in at most one line a second.
   void CountUncounted(std::string_view domain, std::span<const std::string_view> amounts) const;
 
  private:
   static constexpr std::size_t kDecisions = 2;
   static constexpr std::size_t kSources = 6;
 
-  // The metrics of one rule, or of a domain in which no rule decided. Created on first use: of many
-  // rules, most never match.
+  // The metrics of one rule, or of a domain in which no rule decided. Created on first use, because
+  // if there are many rules, most of them never match.
   struct Row {
     explicit Row(std::size_t limits) : units(limits) {}
 
@@ -107,7 +110,7 @@ class ActiveRules {
   // null until then.
   mutable std::vector<std::atomic<Row*>> rows_;
   mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
-  mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // line of CountUncounted
+  mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // of CountUncounted
 };
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ class AskCounts {
  public:
   static constexpr std::uint64_t kOften = 4;
 
-  // Counts a check at `now`. Returns whether it is at least the kOften-th within `span`.
+  // Counts a check at `now`. Returns whether it is at least the kOften-th check within `span`.
   bool IsOften(std::string_view key, Duration span, BootTime now) {
     using std::chrono::milliseconds;
     const std::size_t hash = Hash(key);

@@ -18,14 +18,14 @@ namespace sluice {
 struct LimitAnswer {
   const IndexedRule* rule = nullptr;   // owned by its rule index
   std::uint32_t index = 0;             // in the rule's (or its override's) limits
-  std::uint32_t counter = 0;           // in the check's counters, if it has an algorithm
+  std::uint32_t counter = 0;           // in the check's counters, if `algorithm` is set
   std::optional<Algorithm> algorithm;  // empty: blocked, or an attribute is missing
   std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
   std::int64_t units = 0;              // the units that the limit counts in the request
   const Counts* counts = nullptr;      // what the limit counts; owned by rules or request
   Source source = Source::kStore;
-  // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
-  // only `admitted` and `retry_after` of `verdict` are valid.
+  // False: a rule that does not count decided, or `on_store_failure` decided without a state of the
+  // counter. Then only `admitted` and `retry_after` of `verdict` are valid.
   bool state_known = true;
   Verdict verdict;
 
@@ -37,8 +37,8 @@ struct LeaseAnswer {
   Duration ttl{};
 };
 
-// A rule does not count the request, because an attribute of its `per` is absent, or is not an IP
-// address although its prefix is counted.
+// A rule does not count the request, because an attribute of the rule's `per` is absent, or must be
+// an IP address but is not.
 struct MissingAttribute {
   const IndexedRule* rule = nullptr;  // owned by its rule index
   std::string_view attribute;         // of the rule
@@ -47,7 +47,7 @@ struct MissingAttribute {
 struct CheckAnswer {
   Decision decision = Decision::kAllowed;
   Source source = Source::kNoRule;
-  Duration wait{};                      // kAllowed only: start after this long
+  Duration wait{};                      // kAllowed only: wait this long before starting
   std::optional<Duration> retry_after;  // kDenied only; absent: never
   std::optional<LeaseAnswer> lease;     // kAllowed only: if slots or units are leased
   Time decided_at;
@@ -78,8 +78,8 @@ struct CheckAnswer {
     return longest;
   }
 
-  // The longest retry_after of the denying limits. Empty if no limit denies, or if one of them will
-  // never admit the request.
+  // The longest retry_after of the denying limits. Empty if no limit denies, or if a denying limit
+  // will never admit the request.
   std::optional<Duration> LongestRetry() const {
     std::optional<Duration> longest;
     for (const LimitAnswer& limit : limits) {

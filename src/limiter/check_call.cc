@@ -8,13 +8,12 @@
 namespace sluice {
 namespace {
 
-// The number of in-order checks that this thread has submitted to the store and that are not
-// decided yet.
+// The number of this thread's in-order checks that the store has not decided yet.
 thread_local std::int64_t in_order_asked = 0;
 
 }  // namespace
 
-// The steps of one check, in order. Their details are in the classes of its members.
+// The steps of one check, in order. The details are in the classes of CheckCall's members.
 void CheckCall::Start(SteadyTime received) {
   Reset();
   received_ = received;
@@ -80,7 +79,8 @@ void CheckCall::DecideByRule(const RuleMatch& match) {
 }
 
 void CheckCall::AskStore() {
-  // Shadow rules alone do not change the decision, and are not charged for denied requests.
+  // If only shadow rules have counters here, they do not change the decision. If the request is
+  // denied, they are not charged.
   const bool denied =
       !matched_.has_enforced() && matched_.DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;
@@ -91,7 +91,7 @@ void CheckCall::AskStore() {
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
   const bool prefetches = limiter_.options().deny_cache && GrantTable::MayConcern(check_);
-  // If an earlier in-order check waits for the store, this one must not be decided here before it.
+  // While an earlier in-order check waits for the store, this check must not be decided here.
   const bool follows = check_.in_order && in_order_asked > 0;
   if (prefetches && may_know && !follows && limiter_.grants().Decides(check_)) {
     return DecideByStore(Source::kGrant);
@@ -123,7 +123,7 @@ void CheckCall::OnDecided() {
   DecideByStore(Source::kStore);
 }
 
-// Decided by the store's verdicts, or by those of grants.
+// Decides by the verdicts of the store or of grants.
 void CheckCall::DecideByStore(Source source) {
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     answer().limits[i].source = source;
@@ -138,7 +138,8 @@ void CheckCall::OnFailure() {
   const bool caller_is_late = std::ranges::any_of(check_.counters, [](const CounterCheck& it) {
     return it.failure == StoreFailure::kCallerTimeout;
   });
-  // The embedded store fails for no other reason, so the error names its bound for the operator.
+  // The embedded store fails only if it has no room. The error names the bound on leases for the
+  // operator.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse({ErrorCode::kResourceExhausted,
                    "lease_ttl: the embedded store has no room for the lease; it holds at most "
@@ -195,7 +196,7 @@ void CheckCall::DeliverAnswer() {
   OnAnswer(answer_);
 }
 
-// A deadline set by the caller is not a store failure, so no policy applies.
+// If the caller's deadline passes, the store has not failed, so no policy applies.
 void CheckCall::RefuseLate() {
   policy_.GiveUp();
   Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});

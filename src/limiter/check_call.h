@@ -25,23 +25,23 @@ class CheckCall {
   explicit CheckCall(Limiter& limiter) : limiter_(limiter) {}
   virtual ~CheckCall() = default;
 
-  // Filled before Start. The data it refers to must live until OnAnswer returns.
+  // Filled before Start. The data that the request refers to must live until OnAnswer returns.
   CheckRequest request;
 
   // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before Start
-  // returns. From then on, also during OnAnswer, the call may be started again. `received` is when
-  // the front end started to handle the request.
+  // returns. Once OnAnswer has been called, the call may be started again, even before OnAnswer
+  // returns. `received` is when the front end started to handle the request.
   void Start(SteadyTime received = SteadyNow());
 
  protected:
-  // Counts the error and passes it to OnAnswer. Called by a front end instead of Start if the
-  // request cannot be parsed.
+  // Counts the error and passes it to OnAnswer. A front end calls it instead of Start, for example
+  // if the request cannot be parsed.
   void Refuse(Error error);
 
   // Called by a front end in OnAnswer. Returns a function that releases the answer's lease; empty
-  // if there is no lease. If the answer cannot be delivered, the front end calls the function, on
-  // an io thread; otherwise what the lease holds would stay taken until the lease expires. The
-  // function may outlive the call, but not the limiter.
+  // if there is no lease. If the answer cannot be delivered, the front end must call the function,
+  // on an io thread. Without this call, what the lease holds would stay taken until the lease
+  // expires. The function may outlive the call, but not the limiter.
   std::function<void()> LeaseReturn() const;
 
   // Called by a front end in OnAnswer when the answer is ready to send.

@@ -30,8 +30,8 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// The counters whose slots were taken by a decision of `taken_by`. Counters of a shadow rule are
-// included only if the rule would have admitted the request.
+// Adds to `name` the counters whose slots a decision of `taken_by` has taken. Counters of a shadow
+// rule are included only if the rule would have admitted the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -68,8 +68,8 @@ void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
   }
 }
 
-// The lease lasts for the shortest ttl of the enforced limits. If there are none, those of the
-// shadow rules apply.
+// The lease lasts for the shortest ttl of the enforced limits. If there are none, the limits of the
+// shadow rules determine the ttl.
 Result<void> PrepareSlots(StoreCheck& check, bool may_lease, LeaseName& name) {
   name.counters.clear();
   name.ttl = Duration::max();
@@ -113,7 +113,7 @@ Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
     name.counters.clear();
     for (std::size_t i = 0; i < limits.size(); ++i) {
       name.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
-      name.counters.back().stays = true;  // the longest id
+      name.counters.back().stays = true;  // reserves room for its mark
     }
     name.SetTaken(LeaseName::kLatest);
     if (name.ToText()) break;
@@ -126,8 +126,8 @@ Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
   return {};
 }
 
-// If the store granted some slots and this server others, the id names only those of the store; the
-// others are freed when they expire.
+// If the store granted some slots and this server others, the id names only the store's slots. This
+// server's slots are freed when they expire.
 std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                      Fallback& fallback, LeaseName& name) {
   name.counters.clear();
@@ -150,8 +150,8 @@ std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const Li
   return std::nullopt;
 }
 
-// If the store granted some units and this server others, the latter stay as taken. If neither
-// decided a counter, there is nothing to settle.
+// If the store granted some units and this server others, this server's units stay as taken. If
+// neither the store nor this server decided a counter, there is nothing to settle.
 std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                      CheckLease::AddedCharges charges, Fallback& fallback,
                                      LeaseName& name) {

@@ -1,5 +1,5 @@
-// The lease of one check: one lease covers all of its concurrency limits, or the units of all of
-// its limits.
+// The lease of one check. It covers the slots of all concurrency limits of the check, or the units
+// of all limits of the check.
 //
 // One thread.
 #pragma once
@@ -20,14 +20,14 @@ namespace sluice {
 class CheckLease {
  public:
   // If `check` takes slots, or if `request` has a lease_ttl, gives the check a lease. `limits` are
-  // the answers to its counters. Fails if the caller may not take leases, if a rule does not allow
-  // the ttl, or if the counters do not fit into a lease id. If the id of a lease of units has no
-  // room for the counters of the last shadow rules, these are removed from the check.
+  // the answers to the check's counters. Fails if the caller may not take leases, if a rule does
+  // not allow the ttl, or if the counters do not fit into a lease id. If the id of a lease of units
+  // has no room for the counters of the last shadow rules, these are removed from the check.
   Result<void> Prepare(StoreCheck& check, const CheckRequest& request,
                        std::vector<LimitAnswer>& limits);
 
-  // The lease that the admitted `check` has taken, if any. If this server granted it without the
-  // store, it is added to the pending leases of `fallback`. `charges`:
+  // The lease that the admitted `check` has taken, if any. If this server granted the lease without
+  // the store, the lease is added to the pending leases of `fallback`. `charges`:
   // FailurePolicy::added_charges().
   using AddedCharges = std::span<const std::optional<PendingCharges::Added>>;
   std::optional<LeaseAnswer> Name(const StoreCheck& check, std::span<const LimitAnswer> limits,

@@ -31,7 +31,8 @@ Result<void> ValidateCount(std::string_view field, std::size_t count, std::size_
       fmt::format("{}: there are {}; at most {} are allowed", field, count, most));
 }
 
-// Whether a number of the API is allowed. It arrived unsigned, so 2^63 or more has become negative.
+// Whether the API allows the number. The API's numbers are unsigned, so 2^63 or more has become
+// negative here.
 bool AreUnits(std::int64_t given) { return given >= 0 && given <= kMaxCost; }
 
 Error TooManyUnits(std::string_view field, std::int64_t given) {
@@ -54,7 +55,7 @@ Result<void> ValidateAmount(const Amount& amount) {
   if (!is_cost && AreUnits(amount.value)) return {};
   const std::string field = fmt::format("amounts[\"{}\"]", amount.name);
   if (!is_cost) return TooManyUnits(field, amount.value);
-  return InvalidArgument(field + ": is not allowed; it is the field cost");
+  return InvalidArgument(field + ": is not allowed; use the field cost");
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ std::optional<std::int64_t> CheckRequest::UnitsOf(const Counts& counts) const {
 }
 
 Result<void> CheckRequest::Validate() const {
-  if (domain.empty()) return InvalidArgument("domain: is empty; it has 1 to 255 bytes");
+  if (domain.empty()) return InvalidArgument("domain: is empty; 1 to 255 bytes are allowed");
   if (domain.size() > kMaxDomainBytes) return TooLong("domain", domain.size(), kMaxDomainBytes);
   if (auto few = ValidateCount("attributes", attributes.size(), kMaxAttributes); !few) return few;
   for (const Attribute& attribute : attributes) {
@@ -113,8 +114,9 @@ Result<void> CheckRequest::Validate() const {
     return InvalidArgument("max_wait: is not from 0 to 365 days");
   }
   if (lease_ttl && (*lease_ttl < kMinLeaseTtl || *lease_ttl > kMaxLeaseTtl)) {
-    return InvalidArgument(fmt::format("lease_ttl: is {}; allowed are 100ms to {}, or less by rule",
-                                       FormatDuration(*lease_ttl), FormatDuration(kMaxLeaseTtl)));
+    return InvalidArgument(
+        fmt::format("lease_ttl: is {}; allowed are 100ms to {}; a rule may allow less",
+                    FormatDuration(*lease_ttl), FormatDuration(kMaxLeaseTtl)));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// A request to the limiter, and its limits.
+// A request to the limiter, and the bounds on its fields.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace sluice {
 
 class ActiveRules;
 
-// A check beyond these is refused with INVALID_ARGUMENT.
+// If a check exceeds one of these bounds, it is refused with INVALID_ARGUMENT.
 inline constexpr std::size_t kMaxDomainBytes = 255;
 inline constexpr std::size_t kMaxAttributes = 64;
 inline constexpr std::size_t kMaxAttributeNameBytes = 255;
@@ -30,7 +30,7 @@ struct Amount {
   std::int64_t value = 0;  // 0 to kMaxCost
 };
 
-// The limits of a cost and of amounts, which Validate enforces.
+// Checks the bounds on a cost and on amounts. Part of CheckRequest::Validate.
 Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts);
 
 struct CheckRequest {
@@ -38,13 +38,13 @@ struct CheckRequest {
   std::vector<Attribute> attributes;
   std::int64_t cost = 1;        // 0 to kMaxCost
   std::vector<Amount> amounts;  // names are distinct; amounts not listed are 0, but see AmountOf
-  Demand demand;                // if TakesNothing, its mode counts as kPeek
+  Demand demand;                // if TakesNothing(), the mode counts as kPeek
   // With kConsume: takes the units under a lease. From kMinLeaseTtl to the rules' max_lease_ttl.
   std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
   // Decided after every earlier in-order check from this thread.
   bool in_order = false;
-  // Asks the store even if this server remembers a denial.
+  // Asks the store even if this server remembers a denial or holds a grant.
   bool ask_store = false;
   // Whether the caller may take leases.
   bool may_lease = true;
@@ -62,12 +62,11 @@ struct CheckRequest {
   // Whether the cost and all amounts are 0.
   bool TakesNothing() const;
 
-  // The amount of `name`. If the request does not list it: 0, except for kRequests, which is then 1
-  // with kConsume and kPeek, unless the cost is 0.
+  // The amount of `name`. If the request does not list `name`, the amount is 0, with one exception:
+  // kRequests is 1 if the mode is kConsume or kPeek and the cost is above 0.
   std::int64_t AmountOf(std::string_view name) const;
 
-  // The units that a limit which counts `counts` takes for this request. Empty if they are more
-  // than kMaxCost.
+  // The units of this request for a limit with `counts`. Empty if there are more than kMaxCost.
   std::optional<std::int64_t> UnitsOf(const Counts& counts) const;
 
   // The error names the field, the value found and the values allowed. Front ends check their own

@@ -1,10 +1,10 @@
-// When units were last given back to counters: by a refund, a reset, or the undo of a check. From
-// then on, the denial of an earlier check is outdated, even if that check's answer arrives later.
-// While an undo is on its way to the store, the time at which it runs is unknown, so every denial
-// may be outdated.
+// When units were last given back to counters: by a refund, a settlement, a reset, a returned
+// grant, or the undo of a check. From then on, the denial of an earlier check is outdated, even if
+// that check's answer arrives later. While an undo is on its way to the store, the time at which it
+// runs is unknown, so every denial may be outdated.
 //
 // Thread-safe. Counters with equal hashes share an entry, so a valid denial can seem outdated, but
-// an outdated one never seems valid.
+// an outdated denial never seems valid.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class Clearings {
     while (known < now && !last.compare_exchange_weak(known, now)) continue;
   }
 
-  // The store is asked to give units back, until the `End` that follows.
+  // From Begin to End, the store is being asked to give units back.
   void Begin(std::string_view key) { ++entries_[Hash(key) % kEntries].in_progress; }
   void End(std::string_view key, SteadyTime now) {
     Note(key, now);

@@ -13,7 +13,7 @@ Duration Left(Duration duration, Duration passed) {
   return std::max(duration - passed, Duration::zero());
 }
 
-// Whether a denial of `known` implies a denial of `asked`, which is at least as large.
+// Whether a counter that denied `known` also denies `asked`.
 bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   // Only the answer to a charge shows whether the counter is beyond its limit.
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
@@ -24,8 +24,8 @@ bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   return asked.units >= known.units && asked.max_wait <= known.max_wait;
 }
 
-// Whether a limit without a known denial can never hold its units. Then no retry can succeed,
-// although the known denials suggest one.
+// Whether a limit without a known denial can never hold the units that the check takes from it.
+// Then no retry can succeed, although the known denials suggest a retry.
 bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswer> limits) {
   for (std::size_t i = 0; i < check.counters.size() && check.counters[i].group == 0; ++i) {
     if (limits[i].source == Source::kDenyCache) continue;
@@ -34,7 +34,7 @@ bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswe
   return false;
 }
 
-// What a denial by the store says about later checks. Empty if it says nothing.
+// A denial by the store, to be applied to later checks. Empty if it does not apply to them.
 std::optional<DenyCache::Denial> LastingDenial(const DenyCache::Asked& asked,
                                                const CounterCheck& counter, SteadyTime answered) {
   if (!DenialLasts(*counter.limit, asked.check.demand.mode)) return std::nullopt;
@@ -44,8 +44,8 @@ std::optional<DenyCache::Denial> LastingDenial(const DenyCache::Asked& asked,
                            .asked = asked.at,
                            .answered = answered};
   if (denial.demand.mode == Mode::kCharge) {
-    // It was charged although it was denied. Until the counter resets, it denies every check that
-    // takes units.
+    // The check was charged although it was denied. Until the counter resets, the counter denies
+    // every check that takes units.
     if (!asked.charge_decides) return std::nullopt;
     denial.demand = {{.mode = Mode::kCharge}, 1};
     denial.verdict.retry_after = denial.verdict.reset_after;
@@ -69,7 +69,7 @@ bool DenyCache::Denies(const Asked& asked, CheckAnswer& answer) const {
   return true;
 }
 
-// Returns whether there are any.
+// Returns whether any denial is known.
 bool DenyCache::MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const {
   const auto& counters = asked.check.counters;
   bool any = false;
@@ -101,7 +101,7 @@ void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
 }
 
 // The greatest age of an entry. Other servers may return units that they have prefetched, so an
-// entry of such a limit lives no longer than a grant.
+// entry of a limit with `prefetch` lives no longer than a grant.
 Duration DenyCache::Entry::most() const {
   const Duration life = GrantLife(limit);
   return life > Duration::zero() ? std::min(life, kMaxAge) : kMaxAge;

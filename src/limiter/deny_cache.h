@@ -1,7 +1,7 @@
 // Remembers counters that are full. Until such a counter can admit again, matching requests are
-// denied without the store. Only enforced limits are remembered: if one denies, no rule is charged.
-// An entry stays true unless units are given back (see Clearings). If another server gives units
-// back, this one notices it within a second.
+// denied without the store. Only enforced limits are remembered, because if one of them denies, no
+// rule is charged. An entry stays true unless units are given back (see Clearings). If another
+// server gives units back, this server notices it within a second.
 //
 // Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted, which costs store calls
 // but no accuracy.
@@ -41,7 +41,7 @@ class DenyCache {
   };
 
   // Whether `asked` is denied without the store. `answer` has one limit for each counter. If the
-  // check is denied, only the limits that are known to deny remain.
+  // check is denied, only the limits that are known to deny remain in `answer`.
   bool Denies(const Asked& asked, CheckAnswer& answer) const;
 
   // Learns from the store's answer, which arrived at `answered`. `limits` are the answers to the
@@ -54,15 +54,16 @@ class DenyCache {
     Verdict verdict;      // not admitted
     Time decided_at;      // on the store's clock
     SteadyTime asked;     // before the store was asked
-    SteadyTime answered;  // after it answered
+    SteadyTime answered;  // after the store answered
   };
 
   // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
-  // The counter's present verdict on `demand`, if it is known to deny. Durations count from now.
-  // `decided_at` is now on the store's clock, or slightly before, so a retry after retry_after is
-  // never too early. Also empty for the one check that refreshes an entry.
+  // The counter's present verdict on `demand`, if the counter is known to deny. Durations count
+  // from now. `decided_at` is now on the store's clock, or slightly before, so a retry after
+  // retry_after is never too early. Empty if no denial is known, and for the one check that
+  // refreshes an entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;
@@ -72,19 +73,19 @@ class DenyCache {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // When a tenth of an entry's age is left before it expires by age, one check asks the store, and
-  // the answer replaces the entry. Otherwise all checks would ask the store when it expires.
+  // When the last tenth of an entry's greatest age begins, one check asks the store, and the answer
+  // replaces the entry. Without this, all checks would ask the store when the entry expires.
   static constexpr int kRefreshPart = 10;
 
   struct Entry {
-    Limit limit;  // the entry is void if it has changed
+    Limit limit;  // if the limit has changed, the entry is void
     Denial denial;
     // A check has been sent to the store to refresh the entry.
     mutable bool refreshing = false;
 
     Duration most() const;
     SteadyTime expires() const;
-    // Whether the entry expires soon, and only by age.
+    // Whether the entry expires soon because of its age, before its retry_after has passed.
     bool ages(SteadyTime now) const;
   };
   struct Shard {

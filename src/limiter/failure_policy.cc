@@ -5,14 +5,14 @@
 namespace sluice {
 namespace {
 
-// The retry_after of a denial to which no counter gives one. By then the store may answer again.
+// The retry_after of a denial if no counter determines one. By then the store may answer again.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
 
 }  // namespace
 
-// Charges and refunds that decide nothing go to the store: they cannot admit too much.
+// Charges and refunds that decide nothing go to the store, because they cannot admit too much.
 bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const {
   if (Writes(check_.demand.mode) && !charge_decides) return false;
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -44,15 +44,15 @@ void FailurePolicy::Apply(CheckAnswer& answer) {
   CountLostWrite();
   denied_ = answer.AnyLimitDenies();
   if (check_.demand.mode == Mode::kConsume && (denied_ || error_)) {
-    // The check is not admitted: what the store granted, or may still grant, is undone.
+    // The check is not admitted, so what the store granted, or may still grant, is undone.
     limiter_.store().Undo(check_);
   } else {
     RecordCharges();
   }
 }
 
-// Sets `state_known` if the local store decides next. Under overload, `local` denies: if this
-// server decided as in an outage, it would admit the flood.
+// Sets `state_known` if the local store decides next. Under overload, the policy `local` denies,
+// because if this server decided as in an outage, it would admit the flood.
 void FailurePolicy::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
   const OnStoreFailure policy = limit.rule->rule.on_store_failure;
   const bool local = policy == OnStoreFailure::kLocal;
@@ -115,8 +115,8 @@ void FailurePolicy::GiveUp() const {
 
 // Records units that a policy admitted without the store, to be charged when the store answers
 // again. Checks that may have run in the store are not recorded, because they would be charged
-// twice. Checks that take a lease of units are recorded even then: what the store took for the
-// lease is settled with 0.
+// twice. Checks that take a lease of units are recorded even if they may have run, because what the
+// store took for the lease is settled with 0.
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;

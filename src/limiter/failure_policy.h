@@ -1,6 +1,6 @@
-// The policies of rules (`on_store_failure`) applied to one check whose counters failed in the
-// store, or must not be decided there. The rule's policy decides each such counter. The check is
-// then decided by all counters together.
+// Decides one check whose counters, or some of them, failed in the store or must not be decided
+// there. For each such counter, the policy of its rule (`on_store_failure`) decides. All counters
+// together then decide the check.
 //
 // One io thread. Keeps its memory between checks.
 #pragma once
@@ -22,9 +22,9 @@ class FailurePolicy final : private StoreCheck {
   // `check` is the check that was submitted to the store. Both references must outlive this.
   FailurePolicy(Limiter& limiter, StoreCheck& check) : limiter_(limiter), check_(check) {}
 
-  // Whether this server decides the check, which has not been submitted, because of a grace period
-  // (see Fallback). If so, marks the check's counters as failed. `limits` are the answers to its
-  // counters.
+  // Called before the check is submitted. Returns whether this server must decide the check,
+  // because of a grace period (see Fallback). If so, marks the check's counters as failed. `limits`
+  // are the answers to the check's counters.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
   // Decides the counters that failed and fills in their answers.
@@ -33,13 +33,14 @@ class FailurePolicy final : private StoreCheck {
   // After Apply: a rule requires an error, and no limit denies the check.
   bool requires_error() const { return error_ && !denied_; }
 
-  // After Apply: for each of the check's counters, in their order, the pending charge that its
-  // units were added to, if any. Or empty.
+  // After Apply: for each counter of the check, in order, the pending charge to which the counter's
+  // units were added, if any. The span is empty if no charge can be pending.
   std::span<const std::optional<PendingCharges::Added>> added_charges() const {
     return added_charges_;
   }
 
-  // Called instead of Apply if the caller no longer waits: no policy decides.
+  // Called instead of Apply if the caller no longer waits. No policy decides; what a kConsume may
+  // have taken from the store is undone.
   void GiveUp() const;
 
  private:

@@ -24,7 +24,7 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
 }
 
 // A limit that follows the load keeps the value seen last, because this server alone has too few
-// samples to learn from. If no value was seen, it has its lower bound.
+// samples to learn from. If no value was seen, the lower bound applies.
 Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& states) {
   if (AdaptationOf(limit) == nullptr) return limit;
   auto fixed = std::get<Concurrency>(limit);
@@ -112,15 +112,16 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   Learn(check);
 }
 
-// In a grace period, a counter lacks units that other servers have admitted, so its state is not
-// learned. A refund or settlement that failed may still have run, so remembered denials are
-// outdated in any case.
+// In a grace period, the store's counter lacks units that other servers have admitted, so the
+// counter's state is not learned. A refund or settlement that failed may still have run, so
+// remembered denials are outdated in any case.
 void Fallback::Learn(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
   for (const CounterCheck& counter : check.counters) {
     if (gives_back) clearings.Note(counter.key, SteadyNow());
-    // Of slots, only a limit that follows the load is worth remembering: the holders are not known.
+    // A concurrency limit is remembered only if it follows the load, because the holders of slots
+    // are not known.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
@@ -181,8 +182,8 @@ void Fallback::Enter(Part& part, PartState state) {
 
 // 3. This server decides.
 
-// The state seen last lacks the pending charges, which are units that this server admitted since.
-// So they are subtracted from it.
+// The state seen last lacks the pending charges: the units that this server has admitted since
+// then. So these units are charged to the local counter.
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share();
   LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
@@ -266,7 +267,8 @@ void Fallback::OnPartFound(std::size_t part) {
   const MutexLock lock(mutex_);
   Part& found = parts_[part];
   if (found.state != PartState::kFailing) return;
-  // Pauses between reconnects grow with the outage, and so does the grace period.
+  // The longer the outage, the longer are the pauses between reconnects, so the grace period grows,
+  // too.
   found.until = now + std::clamp(2 * (now - found.since), Duration::zero(), kLongestGrace);
   Enter(found, PartState::kInGrace);
 }
@@ -311,8 +313,8 @@ void Fallback::Reconcile() {
   }
 }
 
-// A change of a lease can be reported twice; a charge cannot. So if the outcome of a charge is
-// unknown, the charge is not repeated.
+// A change of a lease may be reported twice, but a charge must not be. So if the outcome of a
+// charge is unknown, the charge is not repeated.
 void Fallback::OnReconciled(Settlement& settlement) {
   const auto failure = settlement.failure();
   if (auto* const change = settlement.change(); change != nullptr) {

@@ -6,10 +6,10 @@
 //      state, at this server's share. The admitted units and leases are pending.
 //   4. The part answers again. Its counters lack the units that servers admitted without it, until
 //      every server has charged them; and another server may notice later than this one that the
-//      part answers. So in a grace period, checks of such rules continue to be decided here. If
+//      part answers. So in a grace period, checks of these rules continue to be decided here. If
 //      connections to the part were not lost, the grace period ends as soon as this server has
 //      charged its own units.
-//   5. The store is charged with what is pending, each unit once.
+//   5. The store is charged with what is pending, each unit at most once.
 //
 // This class also handles what the store reports besides its answers. Times are on the store's
 // clock.
@@ -67,8 +67,8 @@ class Fallback final : public StoreListener {
 
   // 1. `check` will be submitted to the store, and its answer will be learned.
   void NoteAsked(const StoreCheck& check) const;
-  // 1, 2 and 4. The store has answered `check`: learns the states of counters that it decided, and
-  // which of its parts fail.
+  // 1, 2 and 4. The store has answered `check`, or has failed: learns the states of the decided
+  // counters, and which parts of the store fail.
   void NoteDecided(const StoreCheck& check, SteadyTime now);
   void OnLateAnswer(const StoreCheck& check) override;
   void OnUndoStarted(const StoreCheck& undo) override;
@@ -86,31 +86,31 @@ class Fallback final : public StoreListener {
     std::optional<CounterSeed> seed;  // none: starts as a new one
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
-  // Replaces the limits of a check that concerns a lease by this server's shares of them. Returns
-  // the shares, to which `check` then refers.
+  // For a check of a lease: replaces its limits by this server's shares of them. Returns the
+  // shares. `check` then refers to the returned limits.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // Units that were admitted without the store. RecordCharge: the store has not counted them; they
-  // become pending. RecordUnknown: the store may have counted them.
+  // For units that were admitted without the store. RecordCharge: the store has not counted the
+  // units; they become pending. RecordUnknown: the store may have counted the units.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
   void RecordUnknown(std::int64_t units) const;
 
-  // Corrects the pending changes of a lease of units that this server granted. kQueued: the store
-  // will settle it; otherwise kSettled. Empty: this server has no such lease. `settle` has the
-  // original id of the lease, not NameInStore.
+  // Settles a lease of units that this server granted, by correcting the lease's pending changes.
+  // Returns kQueued if the store will settle the lease, otherwise kSettled. Empty: this server has
+  // no such lease. `settle` has the original id of the lease, not NameInStore.
   std::optional<LeaseOutcome> SettleLease(const StoreCheck& settle);
 
   // 4. Whether checks of the counter still avoid the store. Costs a plain load if no part has
   // failed recently.
   bool InGracePeriod(std::string_view key) SLUICE_EXCLUDES(mutex_);
 
-  // 5. Sends a few pending changes of leases, and as many charges; after a failure only one of
-  // each, until the store accepts it. Neither waits for the other, because a part of the store may
-  // stay lost. One io thread only.
+  // 5. Sends at most kMostAtOnce pending changes of leases, and at most as many charges. After a
+  // failure, sends at most one of each, until the store accepts one. Each call sends both kinds, so
+  // that neither blocks the other if a part of the store stays lost. One io thread only.
   void Reconcile();
   // Whether there are changes that the store has not accepted.
   bool HasPending() { return reconciling_ || charges.size() > 0 || leases.HasChanges(); }
-  // `run` is called when HasPending becomes true, by any thread, under a lock: it must not call
+  // `run` is called when HasPending becomes true, by any thread, under a lock, so it must not call
   // this object. Set before the first check.
   void SetOnPending(const std::function<void()>& run) { charges.on_first = leases.on_first = run; }
 

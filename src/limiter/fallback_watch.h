@@ -1,5 +1,5 @@
 // Detects that a rule's `on_store_failure` decides more than kShare of the rule's checks. This
-// happens if the rule asks Redis for more than Redis answers in time.
+// happens if the rule gets more checks than Redis can answer in time.
 //
 // Thread-safe. A decision by fallback costs one read of an atomic; others cost nothing.
 #pragma once
@@ -24,8 +24,9 @@ class FallbackWatch {
   static constexpr std::chrono::seconds kQuiet{60};  // after a report
   static constexpr double kShare = 0.01;
 
-  // Called after each decision by fallback. Returns their share of all decisions, 0 to 1, if it has
-  // been above kShare for kWindow and was not reported during the last kQuiet.
+  // Called after each decision by fallback. Returns the share of such decisions among all
+  // decisions, 0 to 1, if this share has been above kShare for kWindow and was not reported during
+  // the last kQuiet.
   template <typename Count>  // returns Decisions
   std::optional<double> Note(SteadyTime now, const Count& count) {
     SteadyTime next = next_.load(std::memory_order_relaxed);
@@ -34,8 +35,8 @@ class FallbackWatch {
     }
     const Decisions decisions = count();
     std::optional<double> share;
-    // If a window ended long ago, no decision by fallback has followed it. So its share says
-    // nothing about the present.
+    // If a window should have ended long ago, there has been no decision by fallback since then. So
+    // the window's share is outdated.
     if (begin_ != SteadyTime::min() && now < begin_ + 2 * kWindow) {
       const auto all = static_cast<double>(decisions.all - before_.all);
       share = static_cast<double>(decisions.by_fallback - before_.by_fallback) / all;

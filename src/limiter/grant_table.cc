@@ -19,15 +19,15 @@ bool Prefetches(const CounterCheck& counter) {
 
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
-// Whether the check takes so many units that grants held by servers may make it wait for longer
-// than the counter takes to refill.
+// Whether the check takes so many units that it may have to wait until servers return their grants,
+// longer than the counter takes to refill.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }
 
 }  // namespace
 
-// Returns a grant, or asks for the next one. Owns itself.
+// Returns a grant, or asks for the next grant. Owns itself.
 class GrantTable::GrantCall final : public StoreCheck {
  public:
   GrantCall(GrantTable& table, std::string_view key, const Limit& limit,
@@ -44,8 +44,8 @@ class GrantTable::GrantCall final : public StoreCheck {
  private:
   void OnDecided() override {
     CounterCheck& counter = counters.front();
-    // Learn is not called for a mere return: if the return failed, Learn would hold the grant
-    // again, and its return would be due at once.
+    // Learn is not called if a grant is only returned. If the return failed, Learn would hold the
+    // grant again, and the next return would be due at once.
     if (counter.wanted.units > 0) {
       table_.Learn(counter);
     } else {
@@ -92,7 +92,7 @@ bool GrantTable::Decides(StoreCheck& check) {
   return true;
 }
 
-// Returns the serial number of the grant used, or 0.
+// Returns the serial number of the grant used; 0 if no grant can be used.
 std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, BootTime now) {
   CoalescedChecks checks{.demand = check.DemandOf(counter), .granted = 1};
   CounterReport report;
@@ -120,7 +120,7 @@ std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, 
   return serial;
 }
 
-// Puts the units back: a later counter of the check has none here.
+// Puts the units back, because this server holds too few units of a later counter of the check.
 void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
   Shard& shard = ShardOf(counter.key);
   const MutexLock lock(shard.mutex);
@@ -146,7 +146,7 @@ void GrantTable::Prepare(StoreCheck& check) {
   }
 }
 
-// The store decides the return before the check, because both take the same way.
+// The store decides the return before the check, because both take the same path, in this order.
 void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
   GrantReturn returned;
   {
@@ -221,8 +221,8 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
 }
 
-// Holds the grant that arrived, in place of an earlier one, or holds again the one that could not
-// be returned. Returns false if it holds neither.
+// Holds the grant that arrived, in place of an earlier grant. If a grant could not be returned,
+// holds that grant again. Returns false if it does neither.
 bool GrantTable::Keep(const CounterCheck& counter) {
   GrantReturn earlier;
   bool keeps = false;

@@ -1,5 +1,5 @@
-// The grants that this server holds: units of counters whose limits have `prefetch`. With these it
-// decides checks without the store. docs/prefetch.md explains them.
+// The grants that this server holds: units of counters whose limits have `prefetch`. With these
+// units, this server decides checks without the store. docs/prefetch.md explains grants.
 //
 //   a check ─▶ Decides ─▶ every limit has units here: answered; asks for the next grant if this
 //                 │        one ends soon
@@ -8,11 +8,12 @@
 //   a lease ─▶ Prepare: returns what is held, before the store decides the lease
 //   ReturnDue, on one io thread: shortly before a grant ends, returns what is not spent
 //
-// A grant ends for its holder before it ends for the store: its life is counted from before the
-// store was asked, on a clock that also runs while the machine sleeps, and is shortened by a tenth.
+// A grant ends for its holder before it ends for the store. The holder counts the grant's life from
+// before it asked the store, on a clock that also runs while the machine sleeps, and shortens the
+// life by a tenth.
 //
-// Thread-safe, and sharded by counter. At most kMaxEntries counters; further ones are decided by
-// the store.
+// Thread-safe, and sharded by counter. Holds grants of at most kMaxEntries counters; the store
+// decides further counters.
 #pragma once
 
 #include <array>
@@ -45,16 +46,16 @@ class GrantTable {
   // All must outlive this.
   GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metrics);
 
-  // Whether a grant may concern the check: it takes or tests units, and one of its limits
+  // Whether a grant may concern the check: the check takes or tests units, and one of its limits
   // prefetches.
   static bool MayConcern(const StoreCheck& check);
 
-  // Whether every counter of `check` has units here. If so, decides it as a store would. REQUIRES,
-  // for Decides and Prepare: MayConcern(check)
+  // If every counter of `check` has units here, decides the check as a store would, and returns
+  // true. REQUIRES, for Decides and Prepare: MayConcern(check)
   bool Decides(StoreCheck& check);
 
-  // `check` will be submitted to the store next: adds the grants that it returns and wants. Learn
-  // must follow.
+  // `check` will be submitted to the store next: adds the grants that the check returns and asks
+  // for. Learn must follow.
   void Prepare(StoreCheck& check);
 
   // The store has answered `check`, or failed. On an io thread.
@@ -69,10 +70,10 @@ class GrantTable {
 
   // The rules have changed: the next ReturnDue returns all grants.
   void EndAll();
-  // As EndAll, and takes no more grants.
+  // Like EndAll. From then on, no more grants are taken.
   void Close();
 
-  // The counter was reset: units held of it no longer count.
+  // The counter was reset: the units held here no longer count.
   void Forget(std::string_view key);
 
  private:
@@ -109,7 +110,7 @@ class GrantTable {
   Counter& ended_;
   std::function<void()> on_use_;
   std::atomic<std::int64_t> entries_{0};
-  std::atomic<std::int64_t> held_{0};  // entries that hold something
+  std::atomic<std::int64_t> held_{0};  // entries that hold a grant
   std::atomic<std::uint64_t> era_{1};  // grants of an earlier era are not used
   std::atomic<bool> closed_{false};
   std::array<Shard, kShards> shards_;

@@ -1,4 +1,5 @@
-// One counter that a server prefetches: the grant that it holds, and how much it asks for next.
+// One counter that this server prefetches: the grant that the server holds, and how much it asks
+// for next.
 //
 // Not thread-safe: GrantTable locks.
 #pragma once
@@ -13,11 +14,12 @@ namespace sluice {
 
 class HeldGrant {
  public:
-  // The number of units to ask for first. Also the smallest, unless the limit never has so many.
+  // The number of units in the first request, and the smallest number in later requests. If the
+  // limit can never hold so many units, less is asked for.
   static constexpr std::int64_t kFirstWish = 8;
   // The next grant is asked for when an eighth of the units or of the life is left.
   static constexpr std::int64_t kLastPart = 8;
-  // An entry that holds nothing is forgotten after this.
+  // An entry that holds nothing is forgotten after this time.
   static constexpr Duration kForgets = kMaxPrefetch;
 
   explicit HeldGrant(const Limit& its_limit) : limit(its_limit) {}
@@ -31,7 +33,8 @@ class HeldGrant {
   // Uses `units`; negative: puts them back. REQUIRES: MayTake(units)
   void Take(std::int64_t units);
 
-  // The counter's state when the store decided, less what was used here since, and when that was.
+  // The counter's state when the store decided, less what was used here since then; and the time of
+  // the store's decision.
   const CounterSnapshot& seen() const { return seen_; }
   Time decided_at() const { return decided_at_; }
   // Differs for each grant; never 0.
@@ -49,22 +52,22 @@ class HeldGrant {
 
   // A check that returned or wanted a grant has been answered by the store, or has failed. If
   // `may_keep`, holds the grant that arrived, or the one that could not be returned. Returns
-  // whether it holds one of these. `unused`: what was just taken out, to make room for the grant
-  // that arrived.
+  // whether it holds one of these. `unused`: the unused units of an earlier grant that was just
+  // taken out, to make room for the grant that arrived.
   bool Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused);
 
-  // The counter was reset: neither what is held nor what is on its way is used.
+  // The counter was reset: a grant that is held or on its way is not used any more.
   void Forget() {
     grant_ = {};
     is_void_ = asking_;
   }
 
-  // When it must be returned; max() if nothing is held.
+  // When the grant must be returned; max() if nothing is held.
   BootTime end() const { return holds() ? end_ : BootTime::max(); }
-  // When it can be forgotten; max() while a grant is held or asked for.
+  // When the entry can be forgotten; max() while a grant is held or asked for.
   BootTime forgotten() const;
 
-  Limit limit;            // of the checks that ask for it
+  Limit limit;            // of the checks that ask for grants
   std::uint64_t era = 0;  // see GrantTable
 
  private:
@@ -76,7 +79,7 @@ class HeldGrant {
   Time decided_at_;
   BootTime begin_;  // when the store was asked for grant_
   BootTime end_;
-  BootTime asked_at_;  // when it was asked for the next one
+  BootTime asked_at_;  // when the store was asked for the next grant
   BootTime ask_after_;
   std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;

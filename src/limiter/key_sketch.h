@@ -1,7 +1,8 @@
-// The most frequent keys of a stream in bounded memory. A key that finds no room takes the place of
-// the least frequent one, counted n times, with probability 1/(n + 1). Its count then starts at n:
-// on average, it was seen that often before (Ben Basat et al., "Randomized Admission Policy for
-// Efficient Top-k and Frequency Estimation", 2017). A flood of rare keys hardly writes anything.
+// The most frequent keys of a stream in bounded memory. If there is no room for a new key, it
+// replaces the least frequent key, which was counted n times, with probability 1/(n + 1). The count
+// of the new key then starts at n, because on average the new key was seen that often before (Ben
+// Basat et al., "Randomized Admission Policy for Efficient Top-k and Frequency Estimation", 2017).
+// A flood of rare keys hardly writes anything.
 //
 // Not thread-safe.
 #pragma once
@@ -57,7 +58,7 @@ class KeySketch {
   std::uint32_t next_ = 0;
   std::uint64_t random_ = 0;
   // Entries by the hash of their key. Callers do not know the seed of the hash, so they cannot
-  // choose keys with equal hashes, and a few hundred keys hardly ever have any.
+  // choose keys with equal hashes, and a few hundred keys hardly ever have equal hashes.
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::vector<std::uint64_t> hash_of_;  // by entry
 };

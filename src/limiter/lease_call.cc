@@ -41,7 +41,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   (name_.local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
-// Sets what was used of each counter that counts something of `usage`.
+// Sets the units used of each counter that counts an amount in `usage`.
 Result<void> LeaseCall::Interpret(const Usage& usage) {
   if (auto valid = ValidateUnits(usage.cost.value_or(1), usage.amounts); !valid) return valid;
   auto values = name_.amounts;
@@ -97,8 +97,8 @@ bool LeaseCall::MayNotBeReportedYet() const {
 
 void LeaseCall::OnDecided() {
   if (by_fallback_) return OnDecidedHere();
-  // A settlement gives units back, so remembered denials are outdated. If it failed, it may still
-  // have run.
+  // A settlement gives units back, so remembered denials are outdated. This also holds for a failed
+  // settlement, because it may still have run.
   if (name_.units && demand.mode == Mode::kSettle) {
     Clearings& clearings = limiter_.fallback().clearings;
     for (const CounterCheck& counter : counters) clearings.Note(counter.key, SteadyNow());
@@ -118,8 +118,9 @@ void LeaseCall::OnDecided() {
   Report(name_.units ? OutcomeOf(settled) : LeaseOutcome::kSettled);
 }
 
-// After a change in this server's memory: queues it for the store, or corrects what is pending. Any
-// lease can be released, so only the pending entries show whether this server granted it.
+// This server's memory has decided: queues the change for the store, or corrects what is pending.
+// The memory accepts the release of any lease, so only the pending entries show whether this server
+// granted the lease.
 void LeaseCall::OnDecidedHere() {
   Fallback& fallback = limiter_.fallback();
   if (demand.mode == Mode::kRenew) {

@@ -1,5 +1,6 @@
 // One call about a lease: renews, settles, releases or reads it. A front end derives from
-// LeaseCall, calls Start, and receives the answer in OnLease. May be started again from then on.
+// LeaseCall, calls Start, and receives the answer in OnLease. From then on, the call may be started
+// again.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,12 @@ struct LeasedLimit {
 };
 
 struct LeaseReport {
-  LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled if it is open
+  LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled if the lease is open
   Duration ttl{};                                 // kRenew: what remains
-  Time ends;                                      // kInspect: unless it is renewed
-  std::vector<LeasedLimit> limits;                // kSettled, of a lease of units
-  std::vector<std::string> uncounted_amounts;     // that no limit of the lease counts
-  std::vector<LeaseName::Amount> taken;           // the amounts with which it was taken
+  Time ends;                                   // kInspect: when the lease ends if it is not renewed
+  std::vector<LeasedLimit> limits;             // kSettled, of a lease of units
+  std::vector<std::string> uncounted_amounts;  // that no limit of the lease counts
+  std::vector<LeaseName::Amount> taken;        // the amounts with which the lease was taken
 };
 
 // How a hold of slots went, with the numbers of the API.
@@ -56,16 +57,16 @@ class LeaseCall : private StoreCheck {
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
   // Runs the action and calls OnLease exactly once, on the same thread, possibly before Start
-  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle; its last two
-  // members are also for kRelease.
+  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle; for kRelease, only
+  // the last two members of `usage` are used.
   void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
              const Usage& usage = {});
 
  private:
   // Errors: kInvalidArgument: malformed id or amounts. kNotFound: the lease to renew has expired,
   // and cannot be taken again. kUnavailable: the store failed. kDeadlineExceeded: the caller's
-  // deadline passed. After the last two errors, a lease that was not to be settled is held until it
-  // expires.
+  // deadline passed. After the last two errors, the lease is held until it expires, unless the
+  // message says that it will be settled.
   virtual void OnLease(const Result<LeaseReport>& report) = 0;
 
   void OnDecided() override;
@@ -81,8 +82,8 @@ class LeaseCall : private StoreCheck {
   void CountHolds() const;
 
   Limiter& limiter_;
-  LeaseName name_;            // the counters' keys and limits are its own
-  std::vector<Limit> local_;  // this server's share of them
+  LeaseName name_;            // owns the keys and limits of the counters
+  std::vector<Limit> local_;  // this server's shares of these limits
   LeaseReport report_;
   bool by_fallback_ = false;       // asks this server's memory
   bool asks_for_another_ = false;  // asks the store about a lease of another server

@@ -19,8 +19,8 @@ namespace {
 // Keys have no spaces. If a limit follows the load, <limit>| precedes its key, and @<µs>, the time
 // at which the slots were taken, follows store or local.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
-// Here, ~ stands for the beginning of a key, up to the tag, if it equals that of the previous key.
-// ! precedes a counter that stays as taken.
+// Here, ~ stands for the beginning of a key, up to the tag, if the previous key has the same
+// beginning. ! precedes a counter that stays as taken.
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
@@ -30,7 +30,7 @@ constexpr char kStays = '!';
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
 constexpr Duration kMaxTtl = std::chrono::days(3650);  // the maximum in rules
 
-// Removes and returns the text before `separator`, or all of it if there is no separator.
+// Removes and returns the text before `separator`, or all text if there is no separator.
 std::string_view CutField(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view field = text.substr(0, end);
@@ -54,15 +54,15 @@ bool ParseNumber(std::string_view digits, Number& number, Number most) {
   return parsed.ec == std::errc() && parsed.ptr == end && number >= 0 && number <= most;
 }
 
-// Where the tag of a counter of `limit` begins in its key.
+// Where the tag of `limit` begins in the key of a counter.
 std::size_t TagIn(std::string_view key, const Limit& limit) {
   const std::size_t tag = key.rfind(":" + CounterTag(limit));
   return tag == std::string_view::npos ? tag : tag + 1;
 }
 
-// Whether RuleIndex builds such a key for a limit of that tag: "sluice:{…}…:token_bucket:1s",
-// possibly followed by "." and the limit's name, and by "=" and what it counts. Neither has a
-// colon.
+// Whether RuleIndex can build this key for a limit with the tag of `limit`:
+// "sluice:{…}…:token_bucket:1s", possibly followed by "." and the limit's name, and by "=" and what
+// the limit counts. Neither the name nor what follows "=" has a colon.
 bool IsKeyOf(const Limit& limit, std::string_view key) {
   const std::size_t tag = TagIn(key, limit);
   if (!key.starts_with(kKeyStart) || tag == std::string_view::npos) return false;
@@ -76,7 +76,7 @@ bool IsKeyOf(const Limit& limit, std::string_view key) {
   return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
-// The key that `text` stands for. If it is abbreviated, it begins like the key of `previous`.
+// The key that `text` stands for. If `text` is abbreviated, the key begins like that of `previous`.
 std::optional<std::string> ParseKey(std::string_view text, const Limit& limit,
                                     const LeaseName::Counter* previous) {
   std::string key(text);
@@ -143,7 +143,7 @@ bool ParseSlots(std::string_view text, LeaseName& name) {
   return true;
 }
 
-// Where and when the lease was granted.
+// Parses where and when the lease was granted.
 bool ParseGrant(std::string_view text, LeaseName& name) {
   const std::string_view where = CutField(text, '@');
   name.local = where == kLocal;
@@ -194,7 +194,7 @@ void AppendCounter(const LeaseName::Counter& counter, const LeaseName::Counter* 
   out += is_alike ? std::string_view(counter.key).substr(tag) : counter.key;
 }
 
-// The part of the id after the place where the lease was granted.
+// The part of the id after <store|local>, and after @<µs> if the id has it.
 std::string RestOf(const LeaseName& name, bool with_stays) {
   std::string text;
   for (const LeaseName::Amount& amount : name.amounts) {
@@ -220,7 +220,7 @@ std::string RestOf(const LeaseName& name, bool with_stays) {
   return text;
 }
 
-// The part of the id before that place.
+// The part of the id before <store|local>.
 std::string StartOf(const LeaseName& name) {
   return fmt::format("{}.{:02x}.{}.", name.units ? kUnits : kSlots, fmt::join(name.bits, ""),
                      name.ttl.count());

@@ -1,12 +1,12 @@
 // The id by which a caller holds a lease, `Lease.id` of the API. It contains the constant data that
-// a server needs to renew, settle or release the lease. So servers store no leases, and rules that
-// change between take and settlement have no effect. It holds 128 random bits, so only callers that
-// received an id can use it. In the store, a digest of the id names the lease, so an id that was
-// edited names no lease.
+// a server needs to renew, settle or release the lease. So servers store no leases, and if rules
+// change while a lease is held, the change does not affect the lease. The id contains 128 random
+// bits, so only callers that received the id can use it. In the store, a digest of the id names the
+// lease, so an id that was edited names no lease.
 //
 // There are two forms. For slots only, the digest covers the bits and the ttl. For units
-// (`lease_ttl`), it covers the text except three facts: who granted the lease, when, and which
-// counters stay as taken.
+// (`lease_ttl`), the digest covers the text except three facts: who granted the lease, when, and
+// which counters stay as taken.
 #pragma once
 
 #include <array>
@@ -38,13 +38,13 @@ struct LeaseName {
   };
   struct Counter {
     std::string key;
-    // In a lease of slots alone, this is AnySlots, except for a limit that follows the load, and
-    // the members below are not used.
+    // In a lease of slots alone, this is AnySlots, or the limit itself if it follows the load. The
+    // members below are then not used.
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
     // The store decided other counters of the lease, but not this one. The server that granted the
-    // lease decided this one, and its units stay as taken.
+    // lease decided this one, and the counter's units stay as taken.
     bool stays = false;
     struct Counted {
       std::size_t amount = 0;  // in `amounts`
@@ -61,7 +61,7 @@ struct LeaseName {
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  bool units = false;  // not only slots
+  bool units = false;  // a lease of units, not only of slots
   // When the slots were taken, on the store's clock, if a limit follows the load.
   std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct
@@ -81,19 +81,19 @@ struct LeaseName {
   // The lease as stored.
   Lease lease() const;
 
-  // Empty if it is longer than kMaxBytes.
+  // Empty if the text would be longer than kMaxBytes.
   std::optional<std::string> ToText() const;
 
   // In a lease of slots alone, all counters belong to concurrency limits. The error is meant for
   // the caller.
   static Result<LeaseName> Parse(std::string_view text);
 
-  // Gives `check` this lease and its counters, with CounterCheck::kAsTaken units. The counters
-  // refer to this name. Those that stay as taken are removed from it.
+  // Gives `check` this lease and its counters, with kAsTaken as units. The counters refer to this
+  // name. Counters that stay as taken are removed from this name.
   void FillIn(StoreCheck& check);
 
-  // The units that a counter counts in `values`, one for each of `amounts`. Empty if more than
-  // kMaxCost.
+  // The units that a counter counts in `values`, which has one entry for each of `amounts`. Empty
+  // if there are more than kMaxCost.
   static std::optional<std::int64_t> UnitsOf(const Counter& counter,
                                              const std::vector<Amount>& values);
 
@@ -103,12 +103,12 @@ struct LeaseName {
 };
 
 // The id in the store of a lease that was granted while the store failed. It differs from the
-// original id, because the store may have granted the check as well, but too late. The lease of
-// that grant is settled when the reply arrives.
+// original id, because the store may also have granted a lease under the original id, but too late.
+// That lease is settled when the reply arrives.
 LeaseId NameInStore(const LeaseId& local);
 
-// The limit of a counter whose slots a lease holds. It only says that they are slots; their number
-// is not tested.
+// The limit of a counter whose slots a lease holds. It only says that the counter holds slots; the
+// number of slots is not tested.
 const Limit& AnySlots();
 
 }  // namespace sluice

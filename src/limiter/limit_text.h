@@ -1,5 +1,6 @@
-// A limit as text in lease ids: "3,60,1000000,60,0,0", the algorithm's place in EveryAlgorithm and
-// its parameters in the order of Describe. Different limits of rule files have different texts.
+// A limit as text in lease ids, such as "3,60,1000000,60,0,0": the algorithm's position in
+// EveryAlgorithm, then its parameters in the order of Describe. Different limits of rule files have
+// different texts.
 //
 // Pure functions.
 #pragma once

@@ -13,8 +13,8 @@ std::uint64_t NextGeneration() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The maximum time reserved for sending the answer to the caller: the store gets that much less. If
-// the deadline is short, a fifth of it is reserved.
+// The maximum time reserved for sending the answer to the caller; the store gets that much less. If
+// little time is left until the deadline, a fifth of this time is reserved.
 constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace

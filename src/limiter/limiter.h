@@ -1,5 +1,5 @@
-// The limiter: what all check calls of a server share. These are the current rules, the store, and
-// the fallback for store failures.
+// The limiter: what all calls of a server share. These are the current rules, the store, and the
+// fallback for store failures.
 //
 // Thread-safe.
 #pragma once
@@ -28,8 +28,8 @@ class Limiter {
   struct Options {
     // The store's time per check; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
-    // Whether to deny checks of full counters without asking the store. Not useful if the store is
-    // in this process.
+    // Whether to decide checks without asking the store, if this server remembers that a counter is
+    // full or holds a grant. Not useful if the store is in this process.
     bool deny_cache = false;
   };
 
@@ -52,8 +52,8 @@ class Limiter {
   // The rules in force; never null.
   std::shared_ptr<const ActiveRules> rules() const;
 
-  // Like rules(), but locks only once per thread and reload. Threads keep a weak reference:
-  // replaced rules are freed with the last running call, even if a thread is idle.
+  // Like rules(), but locks only once per thread and reload. Threads keep only a weak reference, so
+  // replaced rules are freed after the last call that uses them, even if a thread is idle.
   std::shared_ptr<const ActiveRules> RulesForThisThread() const;
 
   // For the calls of this folder and the admin commands.
@@ -61,7 +61,7 @@ class Limiter {
   Store& local_store() const { return uses_.local; }
   Fallback& fallback() const { return uses_.fallback; }
   DenyCache& deny_cache() { return deny_cache_; }
-  // Only useful if the store is another process.
+  // Only useful if the store is in another process.
   GrantTable& grants() { return grants_; }
   TopKeys& top_keys() { return top_keys_; }
   const LimiterMetrics& metrics() const { return metrics_; }

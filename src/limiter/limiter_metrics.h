@@ -30,7 +30,7 @@ class LimiterMetrics {
   Histogram& check_duration;
   // From asking the store to its answer, or to its failure.
   Histogram& store_duration;
-  // Charges and refunds that failed in the store and were applied to no local counter.
+  // Charges and refunds that a counter did not get, or may not have got, because the store failed.
   Counter& lost_writes;
   // Units of cost admitted without the store, by outcome.
   Counter& units_owed;      // to be charged when the store is back

@@ -18,7 +18,8 @@ namespace sluice {
 
 class MatchedLimits {
  public:
-  // Starts again with the rules that match. `request` must outlive the use of this object.
+  // Replaces the previous request: finds the rules that match `request`, which must outlive the use
+  // of this object.
   void Match(const RuleIndex& index, const CheckRequest& request);
 
   std::span<const RuleMatch> rules() const { return matched_.matches(); }
@@ -30,9 +31,10 @@ class MatchedLimits {
   // The rule that decides without counting; null if none does.
   const RuleMatch* DecidingRule() const;
 
-  // Adds a counter to `check` for every limit that supports its mode, and an answer to `limits`:
-  // enforced rules in file order, then shadow rules, each of these as a separate group. A kConsume
-  // or kCharge of no units becomes a kPeek. Fails if a limit counts more than kMaxCost units.
+  // For every limit that supports the check's mode, adds a counter to `check` and an answer to
+  // `limits`: first for enforced rules in file order, then for shadow rules, each of which is a
+  // separate group. If no limit takes units, a kConsume or kCharge becomes a kPeek. Fails if a
+  // limit counts more than kMaxCost units.
   Result<void> Collect(StoreCheck& check, std::vector<LimitAnswer>& limits);
 
   // The following are known after Collect.
@@ -56,7 +58,7 @@ class MatchedLimits {
 
   const CheckRequest* request_ = nullptr;
   MatchResult matched_;
-  std::string keys_;  // backs the keys of counters
+  std::string keys_;  // the memory of the counters' keys
   bool has_enforced_ = false;
   bool exempt_ = false;  // an enforced rule matches, but no limit applies
   bool skipped_ = false;

@@ -5,14 +5,14 @@
 namespace sluice {
 namespace {
 
-// Returns how many units the limit cannot hold.
+// Charges `units`. Returns how many of them the limit cannot hold.
 std::int64_t AddTo(PendingCharges::Charge& charge, std::int64_t units, Time now) {
   Advance(charge.shared, charge.charged, now);
   const CoalescedChecks checks{.demand = {{.mode = Mode::kCharge}, units}, .now = now};
   return Change(charge.shared, charge.charged, checks).dropped;
 }
 
-// A new sum.
+// A new sum, without units yet.
 PendingCharges::Charge WithoutUnits(const PendingCharges::Subject& subject, const Limit& limit,
                                     Time now) {
   static std::atomic<std::uint64_t> last_serial{0};

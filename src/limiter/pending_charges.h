@@ -1,5 +1,5 @@
-// Units that this server admitted without the store, to be charged to it when it is back: one sum
-// per counter, which expires when the counter would.
+// Units that this server admitted without the store. The store is charged with them when it is
+// back. There is one sum per counter, which expires when the counter would expire.
 //
 // Thread-safe. Holds kMaxCounters; further charges are dropped.
 #pragma once
@@ -34,7 +34,7 @@ class PendingCharges {
     const std::optional<SeenState>& seen;  // determines the open window
   };
 
-  // The sum that units were added to, and its state before that.
+  // The sum to which units were added, and the state of the sum before the addition.
   struct Added {
     std::uint64_t serial = 0;  // of the sum
     CounterSnapshot before;
@@ -43,8 +43,8 @@ class PendingCharges {
   // Empty: there is no room.
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
-  // Undoes an addition of `units`, except `used` of them, as far as they still count. Returns false
-  // if the sum that they were added to was taken.
+  // Undoes an addition of `units`, except `used` of them, as far as the units still count. Returns
+  // false if the sum to which they were added no longer exists, for example because it was taken.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -68,7 +68,7 @@ class PendingCharges {
 
   // A charge that was taken has been applied, or may have been.
   void Settle(const Charge& charge);
-  // Returns a charge that was taken but not applied, unless the counter was reset meanwhile.
+  // Puts back a charge that was taken but not applied, unless the counter was reset meanwhile.
   void PutBack(Charge charge, Time now);
 
   // The counter was reset.

@@ -1,6 +1,6 @@
 // Leases that this server granted while the store failed, and the changes not yet reported to the
-// store. Once reported, the store counts their slots until they are released or expire, and settles
-// their units.
+// store. Once a lease is reported, the store counts its slots until the lease is released or
+// expires, and settles its units.
 //
 // Thread-safe. Holds kMaxLeases; further leases are not reported.
 #pragma once
@@ -35,9 +35,10 @@ class PendingLeases {
     // Set for a lease of units, which lists all of its counters. Absent for slots.
     std::optional<Limit> limit = std::nullopt;
     std::uint16_t group = 0;
-    // The pending charge that its units were added to. None if `count` is a number of slots, or 0.
+    // The pending charge to which the units were added. Absent if `count` is a number of slots, or
+    // 0.
     std::optional<PendingCharges::Added> added = std::nullopt;
-    std::int64_t used = kAsTaken;  // once settled
+    std::int64_t used = kAsTaken;  // units; known once the lease is settled
   };
 
   // A change of one lease to report to the store.
@@ -50,7 +51,8 @@ class PendingLeases {
     bool renewed = false;   // the store has it already
   };
 
-  // If it is `released`, it is reported, and then settled with the units in it.
+  // Adds a lease. If it is already `released`, it is first reported, and then settled with the
+  // `used` units.
   void Granted(Change lease);
 
   // Ignores an unknown lease.
@@ -59,19 +61,21 @@ class PendingLeases {
   bool Released(const LeaseId& id);
 
   // Removes and returns a lease of units that was not reported, to be settled without the store.
+  // Empty if there is no such lease.
   std::optional<Change> Withdraw(const LeaseId& id);
   // Reports that the lease is settled with the units `used`, in the order of `held`. Returns false
   // if the lease is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
 
-  // It is unknown whether the store was charged with the units of this counter that unreported
-  // leases hold. So settling these leases does not change the counter.
+  // Unreported leases may hold units of this counter. It is unknown whether the store was charged
+  // with these units, so settling the leases does not change the counter.
   void Leave(std::string_view key);
 
-  // The counter was reset: nothing of it is held.
+  // The counter was reset: no lease holds anything of it any more.
   void Forget(std::string_view key);
 
-  // Called when a change becomes pending and no other is. Set before the first change.
+  // Called when a change becomes pending and no other change is pending. Set before the first
+  // change.
   std::function<void()> on_first;
 
   bool HasChanges() SLUICE_EXCLUDES(mutex_) {
@@ -80,21 +84,21 @@ class PendingLeases {
   }
 
   // Removes and returns at most `most` changes to report, oldest first. Leases of units wait until
-  // `is_owed` is false for all of their counters, so that the store has counted the units that the
-  // record lists.
+  // `is_owed` is false for all of their counters, so that the store has counted the units before it
+  // gets the lease's record.
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
-  // Returns a change that the store did not apply, or may not have applied.
+  // Puts back a change that the store did not apply, or may not have applied.
   void PutBack(const Change& change);
 
  private:
   struct Entry {
     Change lease;
     std::uint64_t place = 0;  // in queue_; 0: not queued
-    SteadyTime expiry;        // in expiries_: a renewed lease expires later
+    SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
-    bool entered = false;     // of units: its record is in the store, unless PutBack resets this
+    bool entered = false;     // units: the store has the record, until PutBack resets this
   };
   using Entries = std::map<LeaseId, Entry>;
 

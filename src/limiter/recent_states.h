@@ -1,6 +1,6 @@
-// The last state seen of each counter by this server, from which local counters start when the
-// store fails. Every answer of the store updates it, so an update must be cheap: a keyed hash finds
-// a group of four entries, each of one cache line.
+// The last state that this server saw of each counter. When the store fails, local counters start
+// from these states. Every answer of the store updates a state, so an update must be cheap: a keyed
+// hash finds a group of four entries, each of one cache line.
 //
 // Thread-safe. Holds kMaxCounters; when a group is full, entries that count nothing are evicted
 // first, then the least recently seen.
@@ -34,7 +34,7 @@ class RecentStates {
 
   std::optional<SeenState> Find(std::string_view key) const;
 
-  // The counter was reset at `at`. From then on, older states are ignored, as by Learn.
+  // The counter was reset at `at`. From then on, states from before `at` are ignored.
   void Forget(std::string_view key, Time at);
 
  private:

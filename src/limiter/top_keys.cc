@@ -64,7 +64,7 @@ std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::siz
     }
     missed += part_missed;
     for (KeySketch::Entry& entry : entries) {
-      entry.error -= part_missed;  // a part that has an entry for the key missed nothing
+      entry.error -= part_missed;  // a part with an entry for the key has not missed the key
       const auto [known, is_new] = index.try_emplace(entry.key, merged.size());
       if (is_new) {
         merged.push_back(std::move(entry));

@@ -1,8 +1,8 @@
-// The keys most denied and most used, while somebody watches: bounded sketches, one pair for each
-// io thread.
+// The keys that are denied most and used most, counted while somebody watches, in bounded sketches:
+// one pair for each io thread.
 //
 // Thread-safe. A check reads one atomic while nobody watches. Otherwise it takes its thread's own
-// lock, and waits for it only while Read copies that thread's entries.
+// lock, and waits for the lock only while Read copies that thread's entries.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ class TopKeys {
   void Stop() SLUICE_EXCLUDES(control_);
 
   // Counts a check that limits decided: as denied for each counter that denied it, and as used for
-  // each that was `taken` from. `limits` are those of `check`, or some of them.
+  // each that was `taken` from. `limits` are the answers to the counters of `check`, or some of
+  // these answers.
   void Note(const StoreCheck& check, std::span<const LimitAnswer> limits, bool taken) {
     if (period_.load(std::memory_order_relaxed) == 0) return;
     NoteWatched(check, limits, taken);

@@ -9,8 +9,8 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-// Calls `visit` for each alternative, one of which must hold for `matcher` to hold. Returns false
-// if `matcher` can hold for an absent attribute, and thus cannot be used for filing.
+// Calls `visit` for each alternative of `matcher`: if `matcher` holds, one of them holds. Returns
+// false if `matcher` can hold for an absent attribute, and thus cannot be used for filing.
 template <typename Visit>
 bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
   if (matcher.kind == Kind::kNot) return false;
@@ -22,8 +22,9 @@ bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
                      [&](const Matcher& part) { return VisitAtoms(part, visit); });
 }
 
-// The number of entries under one pattern of one attribute. All regular expressions on an attribute
-// run together, so they count as one bucket; so do presence tests.
+// One pattern of one attribute, to count the entries that have it. All regular expressions on an
+// attribute run together, so they share one bucket. All presence tests of an attribute also share
+// one.
 struct Bucket {
   AttributeId attribute;
   Kind kind;
@@ -66,8 +67,9 @@ struct MatcherKeyHash {
 // The number of entries in each bucket.
 using Population = std::unordered_map<Bucket, std::uint32_t, BucketHash>;
 
-// The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
-// text, since a longer prefix or network matches less often.
+// How well a condition is suited for filing; lower is better. First the size of the fullest bucket;
+// then the search cost; then, negated, the length of the shortest text, because a longer prefix or
+// network matches less often.
 using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
 constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
 

@@ -1,6 +1,6 @@
 // An index of condition lists. Finds the lists that hold for a request, at a cost that does not
 // grow with the number of other lists. Each list is filed under one of its conditions: the one that
-// the fewest other lists share. The other conditions are tested only if that one holds.
+// the fewest other lists share. The other conditions are tested only if that condition holds.
 //
 // Thread-safe: immutable after Build.
 #pragma once
@@ -44,7 +44,7 @@ class ConditionIndex {
 
   bool Holds(EntryId entry, const RequestAttributes& facts) const;
 
-  std::vector<CompiledConditions> conditions_;  // by entry, without the one it is filed under
+  std::vector<CompiledConditions> conditions_;  // by entry, without its filing condition
   std::unordered_map<AttributeId, ValueIndex> by_attribute_;
   EntryIds unfiled_;  // entries that have no condition suitable for filing
 };

@@ -46,7 +46,7 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-// One part of a counter's key. With prefixes the value is an IP address of which only the leading
+// One part of a counter's key. With prefixes, the value must be an IP address, and only its leading
 // bits count; a value that is not an address counts as absent.
 struct KeyPart {
   std::string attribute;
@@ -72,7 +72,8 @@ struct CountedAmount {
   bool operator==(const CountedAmount&) const = default;
 };
 
-// What a limit counts: the sum of these, in the order of their names. Empty: the cost, once.
+// What a limit counts: the sum of these, in the order of their names. Empty: the cost, with weight
+// 1.
 using Counts = std::vector<CountedAmount>;
 
 // A limit of a rule. Its counters are named by CounterTag.
@@ -119,8 +120,9 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;  // unique in its domain
-  // The rule's name in the keys of its counters. If it is set, the keys have only the values of
-  // `per`. If it is empty, they have `name`, and the attributes with their values.
+  // The rule's name in the keys of its counters. If it is set, the keys have this name and only the
+  // values of `per`. If it is empty, the keys have `name`, and the attributes of `per` with their
+  // values.
   std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain

@@ -39,8 +39,8 @@ struct CompiledOverrides {
   ConditionIndex index;
 };
 
-// The data of an IndexedRule of the same id that only Match uses. There may be 100,000 of these;
-// few have overrides.
+// The data of a rule that only Match uses; has the id of the IndexedRule. There may be 100,000
+// rules; few have overrides.
 struct CompiledRule {
   std::vector<KeySource> key;
   std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value
@@ -54,7 +54,7 @@ struct CompiledDomain {
   std::string colocate;   // "user="
   std::optional<AttributeId> colocate_id;
   AttributeTable attributes;
-  StringSet amounts;     // the names in `counts` of its limits
+  StringSet amounts;     // the names in `counts` of the domain's limits
   ConditionIndex rules;  // entry i is the rule of id first_id + i
   std::uint32_t first_id = 0;
 };

@@ -49,7 +49,7 @@ struct RuleMatch {
 };
 
 // The parts of the rule's `per` for which the request has no usable value: the attribute is absent,
-// or only its prefix counts and it is not an IP address. The results are parts of `rule`.
+// or must be an IP address but is not. The results are parts of `rule`.
 std::vector<const KeyPart*> MissingParts(const Rule& rule, std::span<const Attribute> attributes);
 
 // The result of Match. Reuse one per thread or call to keep its memory.

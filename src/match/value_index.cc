@@ -64,7 +64,7 @@ class ValueIndex::Expressions {
     return options;
   }
 
-  // For a value on which the combined automaton runs out of memory: one expression needs less.
+  // For a value on which the combined automaton runs out of memory. One expression needs less.
   void FindOneByOne(std::string_view value, EntryIds& found) const {
     for (const Member& member : members_) {
       if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {
@@ -133,8 +133,8 @@ void ValueIndex::Find(const AttributeValue& fact, EntryIds& found) const {
 }
 
 // In sorted order, a text follows its own prefixes, and all texts between a prefix and the text
-// also begin with that prefix. So its parent is its predecessor or one of the predecessor's
-// ancestors.
+// also begin with that prefix. So the parent of a text is its predecessor or one of the
+// predecessor's ancestors.
 void ValueIndex::LinkPrefixes() {
   prefixes_.reserve(added_prefixes_.size());
   for (auto& [text, entries] : added_prefixes_) {
@@ -147,7 +147,8 @@ void ValueIndex::LinkPrefixes() {
   added_prefixes_.clear();
 }
 
-// The last text that does not sort after `value` is its longest prefix, or has that as an ancestor.
+// The last text that does not sort after `value` is the longest prefix of `value`, or has this
+// prefix as an ancestor, if there is one.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
   const auto after = std::ranges::upper_bound(prefixes_, value, {}, &Prefix::text);
   std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;

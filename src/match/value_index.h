@@ -30,7 +30,7 @@ class ValueIndex {
   ~ValueIndex();
   ValueIndex(ValueIndex&&) noexcept;
 
-  // REQUIRES: `atom` is not kAnyOf or kNot; Freeze has not been called.
+  // REQUIRES: `atom` is neither kAnyOf nor kNot; Freeze has not been called.
   void Add(const Matcher& atom, EntryId entry);
 
   // Called once, after the last Add.
@@ -47,7 +47,7 @@ class ValueIndex {
     EntryIds entries;
   };
   // An entry under an exact value, and the position of the value's previous entry; -1: none. Most
-  // values have one entry, and a vector for each would cost more than the value.
+  // values have one entry, and a vector for each value would need more memory than the value.
   struct Link {
     EntryId entry;
     std::int32_t before;

@@ -53,8 +53,8 @@ class BatchedCheck final : private CheckCall {
   // From OnAnswered on: a serialized CheckLimitsResponse with one result.
   const std::string& result() const { return result_; }
 
-  // From OnAnswered on: releases the lease in the result, for an owner whose caller does not
-  // receive the result. Empty if there is no lease.
+  // From OnAnswered on: releases the lease in the result; empty if there is no lease. The owner
+  // calls it if the caller does not receive the result.
   const std::function<void()>& lease_return() const { return lease_return_; }
 
   // Bytes that the item keeps for its next check, besides a small message.
@@ -70,8 +70,7 @@ class BatchedCheck final : private CheckCall {
   std::function<void()> lease_return_;
 };
 
-// The unused BatchedChecks of one io thread. Keeps as many as the recent load needs, not the most
-// that were ever needed.
+// The unused BatchedChecks of one io thread. Keeps at most kMaxIdle of them.
 class BatchedCheckPool {
  public:
   // `limiter` must outlive the pool and its items.

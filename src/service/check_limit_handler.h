@@ -1,8 +1,8 @@
 // CheckLimit: parses the request and writes the answer. Does not allocate once its buffers have
 // grown.
 //
-// Loop thread only. A canceled check continues to its end, since the store holds it until then. If
-// an answer cannot be delivered, its lease is released.
+// Loop thread only. A canceled check continues to its end, because the store refers to it until
+// then. If an answer cannot be delivered, its lease is released.
 #pragma once
 
 #include <string>

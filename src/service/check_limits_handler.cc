@@ -17,7 +17,7 @@ void BatchQueue::Post() {
   loop_.Post([this] { Run(); });
 }
 
-// A batch without checks left may already have been added again, for another call.
+// A batch whose last check has been started may already be in the queue again, for another call.
 void BatchQueue::Run() {
   std::size_t budget = kChecksPerIteration;
   while (budget > 0 && !batches_.empty()) {
@@ -73,7 +73,7 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 }
 
 void CheckLimitsHandler::FinishWithResults() {
-  constexpr std::size_t kMaxKeptResponse = 256 * 1024;  // of a larger one, the memory is freed
+  constexpr std::size_t kMaxKeptResponse = 256 * 1024;  // a larger buffer is freed
   response_.clear();
   std::vector<std::function<void()>> lease_returns;
   for (auto& item : items_) {

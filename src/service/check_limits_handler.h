@@ -73,7 +73,7 @@ class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck:
   bool canceled_ = false;
   std::vector<std::string_view> checks_;
   std::vector<std::unique_ptr<BatchedCheck>> items_;  // one for each check that is started
-  std::size_t unanswered_ = 0;  // including those not started; one more while StartSome runs
+  std::size_t unanswered_ = 0;  // including checks not started; one more while StartSome runs
 };
 
 }  // namespace sluice

@@ -24,7 +24,7 @@ void CheckStreamHandler::OnStart(const rpc::Call& call) {
   Identify();
 }
 
-// Checked again for each frame, since a token may have been removed.
+// Called again for each frame, because the caller's token may have been removed.
 bool CheckStreamHandler::Identify() {
   if (access_ == nullptr) return true;
   const auto caller = access_->Identify(*call_);

@@ -1,13 +1,13 @@
 // CheckLimitStream: receives frames of checks and sends frames of results, in the order in which
 // checks are answered.
 //
-//   ──OnMessage──▶ waiting ──▶ started ──OnAnswered──▶ frame ──Flush, once a turn──▶ Send
+//   ──OnMessage──▶ waiting ──▶ started ──OnAnswered──▶ frame ──Flush, once an iteration──▶ Send
 //
 // The number of open checks is bounded: beyond kMaxOpenChecks or kMaxOpenBytes the stream is not
 // read, so flow control stops a caller that does not read its results.
 //
-// The stream ends when the caller has half-closed and everything is answered, at the first frame
-// that is invalid as a whole, or when the server drains. In each case all accepted checks are
+// The stream ends when the caller half-closes it, when a frame is invalid as a whole, when the
+// caller is no longer admitted, or when the server drains. In each case, all accepted checks are
 // answered first. A check without a result has not been decided.
 //
 // Loop thread only.
@@ -86,15 +86,15 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   SteadyTime deadline_;
   bool reading_ = true;
   std::deque<Waiting> waiting_;  // not started yet
-  bool will_start_ = false;      // a task is posted that starts some of waiting_
+  bool will_start_ = false;      // a posted task will start some of waiting_
   SteadyTime iteration_;         // the iteration that started_in_iteration_ counts
   std::size_t started_in_iteration_ = 0;
   std::size_t unanswered_ = 0;  // including those in waiting_; one more while StartSome runs
   std::size_t unanswered_bytes_ = 0;
   std::string frame_;  // results to be sent
   std::size_t frame_results_ = 0;
-  std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // of frame_: results with a lease
-  std::size_t unsent_results_ = 0;  // results sent since the caller had last read everything
+  std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // checks with a lease in frame_
+  std::size_t unsent_results_ = 0;  // results sent since unsent_bytes() was last 0
 };
 
 }  // namespace sluice

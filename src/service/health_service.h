@@ -19,12 +19,12 @@ class HealthService {
   HealthService();
   ~HealthService();
 
-  // Adds Check and Watch, once. They report on the services that `methods` has at this time, on
-  // this service, and on `other_names`, which callers also use.
+  // Adds Check and Watch. Called once. These methods report on the services that `methods` has at
+  // this time, on this service, and on `other_names`, which callers also use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
-  // Sets all services to SERVING or NOT_SERVING and notifies the watchers. They are SERVING at
-  // first.
+  // Sets all services to SERVING or NOT_SERVING and notifies the watchers. At first, all services
+  // are SERVING.
   void SetReady(bool ready);
 
   // Sets all services to NOT_SERVING permanently, and notifies the watchers.

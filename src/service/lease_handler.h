@@ -32,8 +32,8 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
 
   const Action action_;
   const CallerAccess* const access_;
-  v1::SettleLeaseRequest message_;  // of other actions, the fields that they have
-  std::vector<Amount> amounts_;     // views of it
+  v1::SettleLeaseRequest message_;  // for other actions, only the fields that their requests have
+  std::vector<Amount> amounts_;     // views of message_
   std::string response_;
 };
 

@@ -14,7 +14,7 @@ namespace sluice {
 inline constexpr std::size_t kMaxUnsentReflection = 64 * 1024;
 
 // Adds ServerReflectionInfo in both versions. It lists the services in `methods` at this time, and
-// itself. Answers callers that `admit` accepts; all callers if it is empty.
+// itself. Answers the callers that `admit` accepts; if `admit` is empty, all callers.
 using AdmitCall = std::function<Result<void>(const rpc::Call&)>;
 void AddReflection(rpc::Methods& methods, AdmitCall admit = nullptr);
 

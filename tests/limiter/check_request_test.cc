@@ -127,7 +127,7 @@ TEST(CheckRequest, Validate_NamesTheFieldAndWhatIsAllowed) {
        [](auto& r) {
          r.amounts.push_back({"cost", 1});
        },
-       invalid, "amounts[\"cost\"]: is not allowed; it is the field cost"},
+       invalid, "amounts[\"cost\"]: is not allowed; use the field cost"},
       {"wait", [](auto& r) { r.demand.max_wait = Duration(-1); }, invalid, "max_wait"},
       {"long wait", [](auto& r) { r.demand.max_wait = std::chrono::days(366); }, invalid,
        "max_wait"},

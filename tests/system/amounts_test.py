@@ -152,7 +152,7 @@ class AmountsTest:
         for amounts, said in (
             ({"input": 2**53 + 1}, 'amounts[\\"input\\"]: is 9007199254740993; at most 2^53'),
             ({"": 1}, "amounts: a name is empty"),
-            ({"cost": 1}, 'amounts[\\"cost\\"]: is not allowed; it is the field cost'),
+            ({"cost": 1}, 'amounts[\\"cost\\"]: is not allowed; use the field cost'),
             ({"x" * 256: 1}, "amounts: a name: has 256 bytes; at most 255 are allowed"),
             ({str(i): 1 for i in range(17)}, "amounts: more than 16 are not allowed"),
             ({"input": -1}, "amounts"),
