@@ -18,21 +18,22 @@
 
 namespace sluice {
 
-// The admin sockets in DIRECTORY and in /run/sluice (that of the systemd service) on which a
-// process listens, sorted.
+// The admin sockets in DIRECTORY and in /run/sluice (the directory of the systemd service) on which
+// a process listens, sorted.
 std::vector<std::string> FindAdminSockets();
 
 // The admin address of the server at `grpc`. Fails if the path is too long for a socket.
 // REQUIRES: `grpc` is a unix socket, or its port is not 0.
 Result<Address> AdminAddressOf(const Address& grpc);
 
-// Creates DIRECTORY with access for this user only. The server calls it before it listens. Fails
-// as CheckAdminDirectory does. Does nothing if `grpc` is a unix socket.
+// Creates DIRECTORY with access for this user only. The server calls this before it listens. Fails
+// if DIRECTORY cannot be created, or as CheckAdminDirectory does. Does nothing if `grpc` is a unix
+// socket.
 Result<void> MakeAdminDirectory(const Address& grpc);
 
-// Fails with kPermissionDenied if DIRECTORY exists and other users can access it: another user's
-// process could listen there. The tool calls it before it connects. Does nothing if `grpc` is a
-// unix socket.
+// Fails with kPermissionDenied if DIRECTORY exists and other users can access it, because another
+// user's process could listen there. The tool calls this before it connects. Does nothing if `grpc`
+// is a unix socket.
 Result<void> CheckAdminDirectory(const Address& grpc);
 
 }  // namespace sluice

@@ -11,7 +11,7 @@ namespace sluice {
 // The content. The error names `path` and the cause. A directory is an error, too.
 Result<std::string> ReadFile(const std::string& path);
 
-// The same, but errno is the cause if there is no content.
+// The same, but if reading fails, returns nullopt and errno is the cause.
 std::optional<std::string> ReadFileOrErrno(const std::string& path);
 
 }  // namespace sluice

@@ -65,7 +65,7 @@ std::string_view JournalPrefixOf(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? "<6>" : "<7>";
 }
 
-// Formats lines and queues them to the writer.
+// Formats lines and adds them to the writer's queue.
 class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit QueueingSink(std::shared_ptr<LogWriter> writer) : writer_(std::move(writer)) {}

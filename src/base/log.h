@@ -2,10 +2,10 @@
 // with its cause and what to do; lines per request only at debug and trace.
 //
 // A separate thread writes the lines to standard error, so logging never blocks. If standard error
-// does not accept data (a full pipe), up to 8,192 lines are queued; more are dropped and counted.
-// At exit, queued lines are written for up to one second.
+// does not accept data (a full pipe), up to 8,192 lines or 4 MiB are queued; further lines are
+// dropped and counted. At exit, queued lines are written for up to one second.
 //
-// If standard error is systemd's journal, a prefix gives it the level of each line ("<4>").
+// If standard error is systemd's journal, each line begins with its level for the journal ("<4>").
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ enum class LogFormat {
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
 void SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
 
-// Whether standard error is systemd's journal, as systemd says in the environment.
+// Whether standard error is systemd's journal, according to JOURNAL_STREAM, a variable that systemd
+// sets.
 bool StandardErrorIsJournal();
 
 // Applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.

@@ -1,4 +1,4 @@
-// Secrets: passwords and tokens. Error messages never contain one.
+// Secrets: passwords and tokens. Error messages never contain a secret.
 //
 // Thread-safe.
 #pragma once
@@ -32,7 +32,7 @@ Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 // The same for a file with exactly one secret.
 Result<std::string> ReadSecretFile(const std::string& path);
 
-// The same test for a secret that does not come from a file.
+// Tests a secret as ReadSecretsFile does, for secrets that do not come from a file.
 Result<void> ValidateSecret(std::string_view secret);
 
 // A secret that may change while it is in use. Empty until it is set.

@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-// All of `text` as a number; nullopt if it is none, or too large. `base` is for integers.
+// All of `text` as a number; nullopt if `text` is not a number or the number is out of range.
+// `base` is for integers.
 template <typename Number, typename... Base>
 std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   Number number{};
@@ -29,8 +30,8 @@ bool IsValidUtf8(std::string_view bytes);
 // hexadecimal digits.
 std::optional<std::string> PercentDecode(std::string_view text);
 
-// Returns `text` as a JSON string with quotes and escapes, so without line breaks. Invalid UTF-8
-// becomes U+FFFD.
+// Returns `text` as a JSON string with quotes and escapes, and therefore without line breaks.
+// Invalid UTF-8 becomes U+FFFD.
 std::string JsonString(std::string_view text);
 
 }  // namespace sluice

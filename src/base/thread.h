@@ -25,8 +25,8 @@ class Thread {
   std::jthread thread_;
 };
 
-// Lowers the priority of this thread, for work that may be late: on a busy server it then gets
-// about a tenth of a core.
+// Lowers the priority of this thread, for work that may be late. On a busy server, the thread then
+// gets about a tenth of a core.
 void LowerPriority();
 
 }  // namespace sluice

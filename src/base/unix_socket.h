@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-// Whether a process listens on the socket at `path`, as far as this user can know.
+// Whether a process listens on the socket at `path`. False if a connection is refused, otherwise
+// true, even if this user has no access to the socket.
 bool SomebodyListens(const std::string& path);
 
 // Removes the socket at `path` if no process listens on it. Fails if a process does, or if `path`

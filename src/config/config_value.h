@@ -1,5 +1,5 @@
-// A YAML node with its path, for messages with a position. Readers report a mistake and continue
-// with a default: a file with a mistake is not applied, but all its mistakes are reported at once.
+// A YAML node with its path, for messages with a position. Readers report an error and continue
+// with a default: a file with an error is not applied, but all its errors are reported at once.
 //
 // Lives on the stack, below its parent: a child must not outlive its parent.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// The mistakes in one file, and warnings about what is valid, but probably a mistake.
+// The errors in one file, and warnings about what is valid, but probably a mistake.
 struct FileReport {
   std::string file;
   Diagnostics& errors;
@@ -42,7 +42,7 @@ class ConfigValue {
   // "rules[3].limits[0].window"
   std::string path() const;
 
-  // Appends a mistake at this value.
+  // Appends an error at this value.
   void Report(std::string message) const;
 
   // Appends a warning at this value.
@@ -57,7 +57,7 @@ class ConfigValue {
   // A text of 1 to `most` bytes. For anything else, calls ReportFound(allowed) and returns "".
   std::string NonEmptyText(std::string_view allowed, std::size_t most = std::string::npos) const;
 
-  // The items of a list. For other nodes, calls ReportFound(allowed) and returns none.
+  // The items of a list. For other nodes, calls ReportFound(allowed) and returns an empty list.
   std::vector<ConfigValue> Items(std::string_view allowed) const;
 
   // An integer from `least` to `most`. Reports anything else and returns `least`.
@@ -70,7 +70,7 @@ class ConfigValue {
   // and returns "".
   std::string Name() const;
 
-  // The result of `parse` for the text. Reports its error as a mistake.
+  // The result of `parse` for the text. If `parse` fails, reports its error.
   template <typename T>
   std::optional<T> Parsed(Result<T> (*parse)(std::string_view), std::string_view allowed) const {
     const auto text = Text(allowed);
@@ -81,7 +81,7 @@ class ConfigValue {
     return std::nullopt;
   }
 
-  // One of a few words. Reports anything else and returns the first.
+  // The choice whose word is the text. Reports anything else and returns the first choice.
   template <typename T>
   T OneOf(std::initializer_list<std::pair<std::string_view, T>> choices) const {
     std::vector<std::string_view> words;
@@ -107,8 +107,8 @@ class ConfigValue {
 // A map with a fixed set of keys. Unknown keys are reported with the nearest known key.
 class ConfigMap {
  public:
-  // Reports a mistake unless `value` is a map of `keys`. It and the texts of the keys must outlive
-  // the map.
+  // Reports an error if `value` is not a map, and an error for each key that is not in `keys`.
+  // `value` and the texts of `keys` must outlive this object.
   ConfigMap(const ConfigValue& value, std::span<const std::string_view> keys);
   ConfigMap(const ConfigValue& value, std::initializer_list<std::string_view> keys)
       : ConfigMap(value, std::span(keys.begin(), keys.size())) {}
@@ -116,10 +116,12 @@ class ConfigMap {
   // Empty if the key is absent.
   std::optional<ConfigValue> Find(std::string_view key) const;
 
-  // Like Find, but reports a missing key, unless an unknown key is probably this one misspelled.
+  // Like Find, but reports that the key is missing. If an unknown key is probably a misspelling of
+  // `key`, reports nothing.
   std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
 
-  // Reports that `key` is missing, unless the value is not a map, which is reported.
+  // Reports that `key` is missing. Does nothing if the value is not a map, because that has been
+  // reported.
   void ReportMissing(std::string_view key, std::string_view allowed) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-constexpr std::size_t kMaxCounted = 16;  // the maximum number in a request
+constexpr std::size_t kMaxCounted = 16;  // the maximum number of amounts in a request
 
 std::string ParseName(const ConfigValue& value, std::string_view name) {
   static constexpr std::array<std::string_view, 2> kOwn{CountedAmount::kCost,

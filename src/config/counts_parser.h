@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// A name, a list of names, or a map of names to weights. Reports mistakes; the result is then
+// A name, a list of names, or a map of names to weights. Reports errors; the result is then
 // unusable. Warns about names that are similar to `cost` and `requests`.
 Counts ParseCounts(const ConfigValue& value);
 

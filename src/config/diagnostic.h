@@ -1,4 +1,4 @@
-// A mistake in a configuration file, and its position.
+// An error or a warning about a configuration file, with its position.
 #pragma once
 
 #include <span>
@@ -21,13 +21,13 @@ struct Diagnostic {
   std::string path;     // such as "rules[3].limits[0].window"; empty: the file as a whole
   std::string message;  // what was found; what is allowed
 
-  // "shop.yaml:12:9: rules[3].name: found nothing; …", without what is empty
+  // "shop.yaml:12:9: rules[3].name: found nothing; …". Empty parts are left out.
   std::string ToString() const;
 };
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// By file, then by position.
+// Sorts by file, then by position.
 void SortByPosition(Diagnostics& diagnostics);
 
 // The word in `words` that is nearest to `word`, which is probably misspelled. "" if none is near.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDurations = "is a duration such as 250ms, 10s, 1m, 1h or 1d";
 
-// Sets parameters from the keys of a map. Reports mistakes; a value with a mistake is unusable.
+// Sets parameters from the keys of a map. Reports errors; a value with an error is unusable.
 class ParameterReader final : public Parameters {
  public:
   using Keys = std::vector<std::string_view>;
@@ -151,8 +151,8 @@ std::vector<std::string_view> AlgorithmNames() {
   return names;
 }
 
-// The parameters of the algorithm `name`. If several have that name, the keys of `value` select
-// one.
+// The parameters of the algorithm `name`. If several algorithms have that name, the keys of `value`
+// select one of them.
 Limit ParseParameters(const ConfigValue& value, std::string_view name) {
   ParameterReader::Keys keys{"algorithm", "name", "counts"};
   ParameterReader list(keys);

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// Reports mistakes, such as two limits that would share a counter; the result is then unusable.
+// Reports errors, such as two limits that would share a counter; the result is then unusable.
 // `allowed` says what is allowed instead of a value that is not a list.
 std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view allowed);
 

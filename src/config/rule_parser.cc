@@ -25,8 +25,8 @@ bool EnsuresAttribute(const std::vector<Condition>& match, std::string_view attr
   });
 }
 
-// Attributes of `per` that a matching request may lack, so that the rule is skipped. `list` is the
-// node of `per`.
+// Warns about attributes of `per` that a matching request may lack; the rule is skipped for such a
+// request. `list` is the node of `per`.
 void WarnAboutMissingAttributes(const ConfigValue& list, const Rule& rule) {
   for (std::size_t i = 0; i < rule.per.size(); ++i) {
     const std::string& attribute = rule.per[i].attribute;
@@ -40,7 +40,8 @@ void WarnAboutMissingAttributes(const ConfigValue& list, const Rule& rule) {
   }
 }
 
-// Weights that are larger than what the limit can hold. `value` is the node of the limit.
+// Warns about weights that are larger than any cost that the limit can admit. `value` is the node
+// of the limit.
 void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   const std::int64_t most = MostAtOnce(limit.limit);
   for (const CountedAmount& counted : limit.counts) {
@@ -52,7 +53,7 @@ void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   }
 }
 
-// A `prefetch` without effect. `value` is the node of limit `index` of `all`.
+// Warns if `prefetch` has no effect. `value` is the node of limit `index` of `all`.
 void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& all,
                        std::size_t index) {
   const Limit& limit = all[index].limit;
@@ -70,8 +71,8 @@ void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& a
                          asks_redis - all.begin()));
 }
 
-// Also warns about limits that never deny anything, because another one of the same list always
-// denies first. `list` is the node of the limits.
+// Warns about weights, about `prefetch`, and about limits without effect, because another limit of
+// the same list denies every request that they would deny. `list` is the node of the limits.
 void WarnAboutLimits(const ConfigValue& list, const std::vector<RuleLimit>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ConfigValue item = list.At(i, list.node().items[i]);
@@ -81,7 +82,8 @@ void WarnAboutLimits(const ConfigValue& list, const std::vector<RuleLimit>& all)
       if (all[other].counts != all[i].counts) continue;
       const bool decides_first = other != i && Includes(all[other].limit, all[i].limit);
       if (!decides_first || (other > i && Includes(all[i].limit, all[other].limit))) continue;
-      item.Warn(fmt::format("never decides: limits[{}] denies all this one would deny", other));
+      item.Warn(fmt::format(
+          "never decides: limits[{}] denies every request that this limit would deny", other));
       break;
     }
   }

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// The keys of one item of `rules`, without defaults, one per line or more.
+// The keys of one item of `rules`, without defaults; each key takes one or more lines.
 std::string ToYaml(const Rule& rule);
 
 // The rule as an item of `rules`, without the last line break.

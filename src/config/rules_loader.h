@@ -1,5 +1,5 @@
-// Loads rule files, all or nothing: all mistakes of a set are reported at once, and a set with
-// mistakes must not be applied. docs/rules.md describes the grammar.
+// Loads rule files, all or nothing: all errors of a set are reported at once, and a set with errors
+// must not be applied. docs/rules.md describes the grammar.
 //
 // Thread-safe.
 #pragma once
@@ -19,7 +19,7 @@ struct RuleFile {
 };
 
 struct LoadedRules {
-  RuleSet rules;         // only valid if there are no mistakes
+  RuleSet rules;         // only valid if there are no errors
   Diagnostics errors;    // by file and position
   Diagnostics warnings;  // valid, but probably a mistake; by file and position
 
@@ -30,8 +30,8 @@ struct LoadedRules {
 struct RuleTexts {
   std::vector<RuleFile> files;
   Diagnostics errors;  // read errors
-  // A digest of the files' names, without the directory, and texts: equal if and (practically) only
-  // if these are equal.
+  // A digest of the texts and of the file names without the directory. If these are equal, the
+  // digests are equal; if not, the digests practically always differ.
   std::string fingerprint;
 };
 

@@ -19,7 +19,8 @@ struct Rate {
 // "250ms", "10s", "1m", "1h", "1d": an integer and a unit. From 1 ms to 3,650 days.
 Result<Duration> ParseDuration(std::string_view text);
 
-// "10/s", "600/m", "1000/h", "5000/d", or "10 per second" (minute, hour, day). At least 1.
+// "10/s", "600/m", "1000/h", "5000/d", or "10 per second" (minute, hour, day). The count is at
+// least 1.
 Result<Rate> ParseRate(std::string_view text);
 
 // "90%": a whole number.
@@ -29,7 +30,7 @@ Result<std::int64_t> ParsePercent(std::string_view text);
 Result<Duration> ParseUtcOffset(std::string_view text);
 
 // A name in a client certificate with its type: "dns:shop.example", "uri:spiffe://example/shop",
-// "ip:192.0.2.7" or "email:shop@example". Returns it as net::Peer::identities has it.
+// "ip:192.0.2.7" or "email:shop@example". The result has the form of net::Peer::identities.
 Result<std::string> ParseIdentity(std::string_view text);
 
 }  // namespace sluice

@@ -26,7 +26,7 @@ std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   return parts;
 }
 
-// Sets `place` to a text that `check` does not refuse.
+// Sets `place` to a text for which `check` succeeds.
 template <typename Check>
 Setter SetChecked(std::string& place, Check check) {
   return [&place, check](std::string_view text) -> Result<void> {

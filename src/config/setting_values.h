@@ -1,6 +1,6 @@
-// The kinds of values that settings have. Each function returns how to set one `place` from the
-// text of a flag, a variable or the file; if the text is not allowed, the error says what was found
-// and what is allowed. The place must outlive the result.
+// The kinds of values that settings have. Each function returns a function that sets one `place`
+// from the text of a flag, a variable or the file. If the text is not allowed, the error says what
+// was found and what is allowed. The place must outlive the result.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,8 @@ Setter SetSecretFile(std::string& place);
 // The secret itself.
 Setter SetSecret(std::string& place);
 
-// Like `set`, but also clears `other`, the place of another setting: the later of the two counts.
+// Like `set`, but also clears `other`, the place of another setting. If both are set, the later one
+// applies.
 Setter SetInsteadOf(std::string& other, Setter set);
 
 // A number from `least` to `most`. `zero`: a word for 0; empty if 0 has no word.

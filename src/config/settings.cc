@@ -162,7 +162,8 @@ class Reader {
     return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }
 
-  // `setting` null: the name of the file. Flags are read first, so the first value wins.
+  // If `setting` is null, `value` is the name of the settings file. Flags are read before
+  // variables, so the first value applies.
   void Give(const Setting* setting, std::string value, std::string place,
             std::vector<Given>& source) {
     if (setting != nullptr) {

@@ -1,5 +1,6 @@
-// The settings of the server: from a YAML file, overridden by SLUICE_* variables, overridden by
-// flags. A setting is a member of Settings and a row of SettingsTable, both in this file.
+// The settings of the server, from a YAML file, SLUICE_* variables and flags. Variables override
+// the file, and flags override both. A setting is a member of Settings and a row of SettingsTable,
+// both in this file.
 #pragma once
 
 #include <sys/types.h>
@@ -40,7 +41,7 @@ struct XdsSettings {
   bool operator==(const XdsSettings&) const = default;
 };
 
-// The settings of Envoy's rate limit service, which is on with a directory or a control plane.
+// The settings of Envoy's rate limit service, which is on if a directory or a control plane is set.
 struct EnvoySettings {
   std::string rules_directory = {};
   XdsSettings xds = {};
@@ -82,7 +83,7 @@ struct Settings {
   std::string tls_client_ca;
   bool tls_http = false;
   std::size_t max_connections = 0;
-  Duration max_connection_age{};  // zero: no end
+  Duration max_connection_age{};  // zero: no age limit
   Duration drain{};
   std::string log_level;
   std::string log_format;
@@ -114,8 +115,8 @@ struct Setting {
           std::string_view its_help, Setter its_set);
 
   std::string_view key;
-  std::string_view value;    // its name in --help
-  std::string_view initial;  // the default; none: nothing is set
+  std::string_view value;    // the name of the value in --help
+  std::string_view initial;  // the default; "none": not set
   std::string_view help;
   Setter set;
   std::string flag;
@@ -194,7 +195,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "address; none: connections have no age limit",
        SetLength(to.max_connection_age, seconds(1), days(7), "none")},
       {"drain", "TIME", "5s",
-       "after SIGTERM: how long callers have to disconnect and calls to finish",
+       "after SIGTERM: the maximum time for callers to disconnect and for calls to finish",
        SetLength(to.drain, milliseconds(1), minutes(10))},
       {"log.level", "LEVEL", "info",
        "trace, debug, info, warn, error or off; SIGHUP reloads it from the file",
@@ -246,8 +247,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "Sluice's own; none: it is not served",
        SetText(to.envoy.rules_directory)},
       {"envoy.xds.server", "ADDR", "none",
-       "host:port of a control plane (Envoy Gateway) that sends Envoy's rules by xDS, beside those "
-       "of envoy.rules; none: rule files only",
+       "host:port of a control plane (Envoy Gateway) that sends Envoy's rules by xDS, in addition "
+       "to those of envoy.rules; none: rule files only",
        SetHostPort(to.envoy.xds.server)},
       {"envoy.xds.node_id", "TEXT", "default",
        "the name by which the control plane knows this server", SetText(to.envoy.xds.node_id)},
@@ -275,7 +276,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "maximum of this time, which doubles while the control plane is unavailable",
+       "maximum of that wait, which doubles while the control plane is unavailable",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},
@@ -284,7 +285,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "always, or rules (while the set in force has rules)",
        SetWord(to.envoy.xds.ready, {"first_set", "always", "rules"})},
       {"envoy.merge_domains", "BOOL", "false",
-       "true or false: whether several of those files may define one domain",
+       "true or false: whether several files of envoy.rules may define one domain",
        SetFlag(to.envoy.merge_domains)},
       {"envoy.shadow_mode", "BOOL", "false",
        "true or false: whether all requests of Envoy are counted but allowed",
@@ -314,8 +315,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
 // `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. A
-// setting that none of them sets has its default. The message lists every mistake, one per line:
-// the place, what was found and what is allowed.
+// setting that none of them sets has its default. The message lists every error, one per line: the
+// place, what was found and what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

@@ -1,4 +1,4 @@
-// The settings file: a YAML map, nested by the dots of keys, and the callers.
+// The settings file: a YAML map with the settings, nested where keys have dots, and the callers.
 #pragma once
 
 #include <string>

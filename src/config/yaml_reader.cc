@@ -22,8 +22,8 @@ constexpr std::size_t kMaxDepth = 100;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// The maximum number of nodes that the aliases of a file may copy: a few lines could cause
-// billions.
+// The maximum number of nodes that the aliases of a file may copy. Without it, a few lines could
+// expand to billions of nodes.
 constexpr std::size_t kMaxCopied = 1'000'000;
 
 std::size_t CountNodes(const YamlNode& node) {
@@ -47,7 +47,7 @@ void AddAbsentKeys(const YamlNode& from, YamlNode& map) {
   }
 }
 
-// Adds the keys of the nodes that `<<` names to the map. The map's own keys take precedence.
+// Adds to `map` the keys of the nodes that `<<` names. The map's own keys take precedence.
 void Merge(YamlNode& map) {
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
     if (!IsMergeKey(map.items[i], map.items[i + 1])) continue;
@@ -171,7 +171,8 @@ class TreeReader {
   }
 
   // Fails if a quoted text has a line that is not indented more than the collection around it (YAML
-  // 1.2, 6.3; libyaml does not check it): a quote that is not closed would swallow what follows.
+  // 1.2, 6.3; libyaml does not check this). Otherwise a quote that is not closed would take the
+  // lines after it into the text.
   bool CheckQuote(const yaml_event_t& event) {
     const yaml_scalar_style_t style = event.data.scalar.style;
     const bool quoted =
@@ -187,7 +188,8 @@ class TreeReader {
     return false;
   }
 
-  // Whether each of these lines that has text is indented more than the collection around it.
+  // Whether each of these lines, except empty ones, is indented more than the collection around the
+  // quote.
   bool IsIndented(std::size_t first, std::size_t last) {
     for (; line_ <= last && row_ < text_.size(); ++line_) {
       const std::string_view row = text_.substr(row_, text_.find('\n', row_) - row_);
@@ -287,7 +289,8 @@ class TreeReader {
     if (!std::exchange(failed_, true)) Report(position, fmt::format("{}{}", kind, message));
   }
 
-  // Fails with libyaml's error, at the place where the faulty construct begins if it is a quote.
+  // Fails with libyaml's error. If the error is in a quoted text, its position is that of the
+  // opening quote.
   void FailWithProblem() {
     const std::string_view problem = parser_.problem != nullptr ? parser_.problem : "an error";
     const std::string_view context = parser_.context != nullptr ? parser_.context : "";

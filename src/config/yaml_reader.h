@@ -25,7 +25,7 @@ struct YamlNode {
   std::vector<YamlNode> items = {};  // of a sequence; of a map: keys and values alternating
   bool quoted = false;               // a scalar in quotes, which is always a string
 
-  // The value of `key` in a map. Null if it is absent, or this is no map.
+  // The value of `key` in a map. Null if the key is absent or this node is not a map.
   const YamlNode* Find(std::string_view key) const;
 };
 

@@ -1,4 +1,4 @@
-// What a check asks of its counters: the part for all of them, and the part for one.
+// What a check requires: Demand is the same for all its counters, CounterDemand is for one counter.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace sluice {
 struct Demand {
   Mode mode = Mode::kConsume;
   std::optional<Duration> max_wait;  // kConsume and kPeek: the caller's longest wait
-  // Whether max_wait only bounds the delays of leaky buckets, and token buckets never ask to wait.
+  // Whether max_wait applies only to leaky buckets: the caller then never waits for tokens.
   bool only_delays = false;
   std::optional<Time> charged_at;  // kRefund: no refund if the window has ended since then
 
@@ -23,7 +23,7 @@ struct Demand {
   // change counters without testing the limits.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
 
-  // The longest time that a token bucket may ask the caller to wait.
+  // The longest time that the caller waits for tokens.
   Duration MaxWaitForTokens() const {
     return only_delays ? Duration::zero() : max_wait.value_or(Duration::zero());
   }
@@ -31,16 +31,16 @@ struct Demand {
   bool operator==(const Demand&) const = default;
 };
 
-// What a check asks of one counter.
+// What a check requires of one counter.
 struct CounterDemand : Demand {
   std::int64_t units = 1;  // 0 to kMaxCost; 0 takes nothing
 
   bool operator==(const CounterDemand&) const = default;
 };
 
-// For tables of equal demands. Not stable between processes.
+// For hash tables in this process only.
 inline std::size_t Hash(const Demand& demand) {
-  // Times are never negative here, so -1 stands for none.
+  // Times are never negative here, so -1 stands for an absent time.
   const auto number = [](const auto& count) { return static_cast<std::size_t>(count); };
   const std::size_t hash =
       CombineHash(number(demand.mode), number(demand.max_wait ? demand.max_wait->count() : -1));

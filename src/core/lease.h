@@ -25,7 +25,7 @@ struct HoldReport {
 
 struct Lease {
   LeaseId id{};
-  Duration ttl{};                    // from the decision that takes or renews it; at least 1 ms
+  Duration ttl{};  // from the decision that takes or renews the lease; at least 1 ms
   std::optional<HoldReport> report;  // for kSettle; absent: no limit learns from it
 
   bool operator==(const Lease&) const = default;
@@ -36,7 +36,7 @@ inline constexpr Duration kSettlesFor = std::chrono::minutes(10);
 // For this long a store remembers that a lease was settled.
 inline constexpr Duration kKnowsSettledFor = std::chrono::minutes(1);
 
-// What became of a lease that was to be settled.
+// The result of settling a lease.
 enum class Settled : std::uint8_t {
   kSettled,         // now, by this call
   kAlreadySettled,  // by an earlier call: nothing changed

@@ -42,7 +42,7 @@ enum class Algorithm : std::uint8_t {};
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
 // No product and no count of an algorithm may exceed this; rules that could exceed it are refused
-// when loaded. Below it, sums of two are exact in doubles.
+// when loaded. The sum of two such numbers is exact in doubles.
 inline constexpr std::int64_t kMaxProduct = std::int64_t{1} << 52;
 
 // As written in output: "allowed", "store", …

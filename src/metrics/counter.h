@@ -1,6 +1,6 @@
 // A counter and a gauge, cheap enough to be changed by every check.
 //
-// Thread-safe. Created by MetricsRegistry, which owns the gauges and the cells of counters.
+// Thread-safe. Created and owned by MetricsRegistry.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// The index of a metric's cell that a thread writes to. Few threads share a slot, which reduces
-// contention on cache lines.
+// The number of thread slots. A thread writes to the cell of a metric that belongs to the thread's
+// slot. Few threads share a slot, which reduces contention on cache lines.
 inline constexpr std::size_t kThreadSlots = 16;
 
 // The slot of the calling thread, from 0 to kThreadSlots - 1. Constant for a thread.
@@ -64,7 +64,8 @@ class Gauge {
   void Add(double by) { value_.fetch_add(by, std::memory_order_relaxed); }
   double Value() const { return value_.load(std::memory_order_relaxed); }
 
-  // Leaves the gauge out of the page until it is set again: what it measures is gone.
+  // Leaves the gauge out of the page until it is set again. For a gauge that has nothing to
+  // measure.
   void Hide() { Set(std::numeric_limits<double>::quiet_NaN()); }
   bool hidden() const { return std::isnan(Value()); }
 

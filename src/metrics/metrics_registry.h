@@ -29,11 +29,12 @@ class MetricsRegistry {
   explicit MetricsRegistry(std::size_t max_series = 50'000);
   ~MetricsRegistry();
 
-  // One that nobody reads, for objects whose owner has none.
+  // A registry that nobody reads, for objects whose owner has no registry.
   static MetricsRegistry& Unread();
 
   // The counter with this name and these labels, created on first use. `name` is a Prometheus
-  // metric name that ends in "_total", as only names of counters do. Only its first `help` is used.
+  // metric name that ends in "_total"; names of other metrics must not. Only the first `help` for a
+  // name is used.
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 
@@ -46,9 +47,9 @@ class MetricsRegistry {
                           std::span<const Histogram::Duration> bounds,
                           const MetricLabels& labels = {});
 
-  // Adds a metric whose value Render reads by calling `read`. It is a counter if `name` ends in
-  // "_total", else a gauge. Only the first `read` for a name is used. It must be thread-safe and
-  // valid as long as Render may be called.
+  // Adds a metric whose value Render reads by calling `read`. The metric is a counter if `name`
+  // ends in "_total", else a gauge. Only the first `read` for a name is used. `read` must be
+  // thread-safe, and valid as long as Render may be called.
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
 
   struct Sample {

@@ -34,7 +34,8 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().message,
               "in " + (dir.path() / "bad").string() +
-                  " found no secret; allowed are printable ASCII characters except spaces");
+                  " found no secret or an invalid one; allowed are printable ASCII characters "
+                  "except spaces");
   }
   EXPECT_FALSE(ReadSecretsFile("/no/such"));
 }

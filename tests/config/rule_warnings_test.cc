@@ -92,14 +92,14 @@ TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "out}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "{in: 2}}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "in}"),
-              ElementsAre("rules[0].limits[1]: never decides: limits[0] denies all this one "
-                          "would deny"));
+              ElementsAre("rules[0].limits[1]: never decides: limits[0] denies every request "
+                          "that this limit would deny"));
 }
 
 TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
-           std::to_string(other) + "] denies all this one would deny";
+           std::to_string(other) + "] denies every request that this limit would deny";
   };
   EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_log, limit: 10, window: 1m}, "
                                "{algorithm: sliding_log, limit: 10, window: 1s}"),

@@ -367,7 +367,7 @@ class ArgumentTest(unittest.TestCase):
                     ("SLUICE_TOKEN", run(*server, environment={"SLUICE_TOKEN": "opensesame\n2"})),
                 ):
                     self.assertEqual(result.returncode, 2, result.stderr)
-                    said = f"^sluice: {source}: found no secret; [^\n]*\n$"
+                    said = f"^sluice: {source}: found no secret or an invalid one; [^\n]*\n$"
                     self.assertRegex(result.stderr, said)
                     self.assertNotIn("opensesame", result.stderr)
 

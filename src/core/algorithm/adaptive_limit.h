@@ -1,12 +1,12 @@
-// How the limit of `concurrency` follows the load (`adapt` in rules): each hold that ends moves it
-// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The steps
-// down and up are in the ratio of `share` to the rest, so the limit settles where exactly that
-// share of holds is short enough. Source: H. Robbins and S. Monro, "A stochastic approximation
-// method", Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares it
-// with other laws.
+// How the limit of `concurrency` follows the load (`adapt` in rules): each hold that ends moves the
+// limit by a small step, up if the hold was short enough, down if it was longer than `latency`. A
+// step down is share / (100 - share) times a step up, so the limit settles where `share` percent of
+// the holds are short enough. Source: H. Robbins and S. Monro, "A stochastic approximation method",
+// Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares this law with
+// others.
 //
-// The twin of `enter_bounds` and `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers
-// only.
+// The twin of `enter_bounds` and `learn` in scripts/lua/algorithm/concurrency.lua. Pure values;
+// integers only.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@
 
 namespace sluice {
 
-// The parameters. The upper bound is that of the limit.
+// The parameters. The upper bound is Concurrency's `limit`.
 struct Adaptation {
   static constexpr Duration kMaxLatency = std::chrono::hours(1);
 
   bool on = false;
   std::int64_t min = 0;    // the lower bound
   Duration latency{};      // a longer hold is too slow; 1 ms to kMaxLatency
-  std::int64_t share = 0;  // percent of the holds that should be shorter; 50 to 95
+  std::int64_t share = 0;  // percent of the holds that should be short enough; 50 to 95
 
   bool operator==(const Adaptation&) const = default;
 
@@ -44,19 +44,19 @@ struct EndedHolds {
   Duration took{};
   bool too_slow = false;
   std::int64_t slots = 1;
-  std::int64_t held = 0;  // slots held before they ended
+  std::int64_t held = 0;  // all slots held just before, including these
 };
 
 // The limit that a counter has learned.
 struct LearnedLimit {
   static constexpr std::int64_t kSlot = 1'000'000;
-  // It is forgotten after this long without a change.
+  // A learned limit is forgotten if its counter has not changed for this long.
   static constexpr Duration kKept = std::chrono::days(1);
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
-  // While fewer than four fifths of the limit are held, it may rise up to this. So it can recover
-  // what it lost in such a time, but never gains while the service is idle. Negative: the first
-  // rise, which is faster, is not over.
+  // While fewer than four fifths of the limit's slots are held, the limit may rise to this value,
+  // but not beyond. So it can recover what it lost during such a time, but an idle service never
+  // raises it further. Stored as a negative number until the first rise, which is faster, is over.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.
@@ -64,8 +64,8 @@ struct LearnedLimit {
     return std::max(its.min, std::min(most, limit / kSlot));
   }
 
-  // Brings what was learned within the bounds, which may have changed since. Otherwise the limit in
-  // force would stay at a bound until many holds have made up for the difference.
+  // Brings the learned values within the bounds, which may have changed since. Otherwise the limit
+  // in force would stay at a bound until many holds had made up for the difference.
   void Enter(const Adaptation& its, std::int64_t most) {
     if (limit == 0) return;
     const std::int64_t least = std::max<std::int64_t>(its.min, 1);
@@ -74,11 +74,11 @@ struct LearnedLimit {
     top = top < 0 ? -peak : peak;
   }
 
-  // Moves the limit, by no more than its bounds allow.
+  // Moves the limit, but not beyond its bounds.
   void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
     constexpr std::int64_t kStep = kSlot / 50;  // the step up, for a hold that was short enough
-    constexpr std::int64_t kBrief = 20;         // a hold below latency / kBrief counts for less
-    constexpr std::int64_t kFirstRise = 5;      // steps of the first rise are larger
+    constexpr std::int64_t kBrief = 20;     // a hold shorter than latency / kBrief moves it less
+    constexpr std::int64_t kFirstRise = 5;  // steps of the first rise are larger
     if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;
     const bool busy = 5 * holds.held >= 4 * Now(its, most);
     const std::int64_t latency = its.latency.count();

@@ -16,9 +16,10 @@
 
 namespace sluice {
 
-// The largest clock skew a counter tolerates. If its state is newer than the clock by at most this,
-// time stands still for the counter. If the state is newer by more, the clock was replaced (a
-// failover to a machine whose clock differs), and the counter moves to the new clock once.
+// The largest clock skew a counter tolerates. If the counter's state is newer than the clock by at
+// most this, time stands still for the counter. If the state is newer by more, the clock was
+// replaced (a failover to a machine whose clock differs), and the counter moves to the new clock
+// once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }
@@ -26,7 +27,7 @@ inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew
 // Whether the state must be stored even if no admitted check has changed it.
 enum class WriteBack {
   kNo,
-  kUnlessPeek,  // this check creates the counter
+  kUnlessPeek,  // unless the check is a peek: the counter is new
   kAlways,      // the counter was moved to a new clock
 };
 
@@ -53,8 +54,8 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-// Facts that hold for most algorithms. An algorithm that differs in one declares its own. The
-// functions of the same names in limit.h and counter.h describe them.
+// Facts that hold for most algorithms. An algorithm declares only the facts in which it differs.
+// The functions of the same names in limit.h and counter.h describe them.
 struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
@@ -79,12 +80,13 @@ struct CommonFacts {
   static bool MayGrow(const State&) {
     return false;
   }
-  // How long an admitted check must wait. `snapshot` is from before it takes its cost.
+  // How long an admitted check must wait. `snapshot` is from before the check takes its cost.
   template <typename Snapshot>
   static Duration Wait(const Snapshot&, const CounterDemand&, Time) {
     return Duration::zero();
   }
-  // The data needed to answer `taken` coalesced checks of `cost` units: the whole state.
+  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted. Here,
+  // this is the whole state.
   template <typename State>
   static State Summarize(const State& state, std::int64_t /*cost*/, std::int64_t /*taken*/, Time) {
     return state;
@@ -100,17 +102,19 @@ inline Time ToTime(double microseconds) {
 inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
-// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units count.
+// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units already
+// count.
 inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
                               std::int64_t n) {
   if (counted > limit) return 0;
   return cost == 0 ? n : std::min(n, (limit - counted) / cost);
 }
 
-// Snapshot of a counter that counts each unit until the unit leaves, as it leaves a window.
+// Snapshot of a counter in which each unit counts for a limited time, such as the length of a
+// window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
-  Time reset_at;             // when the last of them leaves; undefined if there are none
+  Time reset_at;             // when the last unit leaves; undefined if no unit counts
   Time retry_at;             // when the check after the granted ones would be admitted
 
   bool operator==(const UsageSnapshot&) const = default;
@@ -132,18 +136,18 @@ struct UsageSnapshot {
   }
 };
 
-// Snapshot of a concurrency counter. As small as those of other algorithms.
+// Snapshot of a concurrency counter. It is as small as the snapshots of other algorithms.
 struct SlotsSnapshot {
   std::int32_t counted = 0;  // slots
   std::int32_t limit = 0;    // in force
-  Time reset_at;             // as in a UsageSnapshot
-  Time retry_at;
+  Time reset_at;             // when the first lease expires; undefined if no slot is held
+  Time retry_at;             // as in a UsageSnapshot
 
   bool operator==(const SlotsSnapshot&) const = default;
 
   UsageSnapshot usage() const { return {counted, reset_at, retry_at}; }
 
-  // The first number holds the limit, too.
+  // The first field holds both the count and the limit.
   static constexpr std::int64_t kLimitUnit = std::int64_t{1} << 32;
   static SlotsSnapshot FromFields(const std::array<double, 3>& fields) {
     const auto both = static_cast<std::int64_t>(fields[0]);

@@ -74,7 +74,7 @@ struct Concurrency : CommonFacts {
     Time last;                 // of the latest change, the counter's time
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
-    bool moved = false;        // all holders have expired; their times are on a replaced clock
+    bool moved = false;        // all holders expired, on a clock that the counter no longer uses
     LearnedLimit learned;      // if it adapts
   };
 
@@ -89,7 +89,8 @@ struct Concurrency : CommonFacts {
     return {.holders = std::make_shared<Holders>(), .last = now, .now = now};
   }
 
-  // Brings `state` forward to `now`. Returns whether it was moved to a new clock, and must be kept.
+  // Brings `state` forward to `now`. Returns whether it was moved to a new clock and must be
+  // stored.
   bool Advance(State& state, Time now) const {
     const bool keep = ClockWasReplaced(state.last, now + state.offset);
     if (keep) state.offset = state.last - now;
@@ -204,7 +205,8 @@ struct Concurrency : CommonFacts {
     return std::max(Duration::zero(), std::max(kept, held) - state.offset - now);
   }
 
-  // The limit for `share`. The holders of the slots are unknown, so its counter starts empty.
+  // The limit for `share`. The holders of the slots are unknown, so the counter of this limit
+  // starts empty.
   Concurrency For(const Share& share) const {
     Concurrency shared = *this;
     shared.limit = share.Of(limit);

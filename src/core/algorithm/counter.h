@@ -1,5 +1,5 @@
-// The operations of an algorithm on one counter. Each calls the function of the same name of the
-// algorithm in `limit`, which documents it.
+// The operations of an algorithm on one counter. Each calls the function of the same name in the
+// limit's algorithm; the algorithm's header documents that function.
 //
 // REQUIRES everywhere: `state` is the alternative that belongs to `limit`.
 #pragma once
@@ -33,11 +33,12 @@ struct SeenState {
 // next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
 
-// The initial state of a counter of LimitForCharges, without charges; in the last seen window, if
-// there is one.
+// The initial state, without charges, of a counter of LimitForCharges. If a fixed window was seen,
+// the state is in that window.
 CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now);
 
-// The units by which a counter differs from a new one, rounded up.
+// The units in use, rounded up: counted, held, missing from a bucket, or in debt. A counter of
+// LimitForCharges starts with 0.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
 // The approximate bytes of memory that the state takes outside itself.
@@ -45,8 +46,8 @@ std::size_t MemoryOf(const Limit& limit, const CounterState& state);
 // Whether a check that takes units may need more memory for the state.
 bool MayGrow(const Limit& limit, const CounterState& state);
 
-// The initial content of a counter that is not new. It replaces an existing counter that has
-// another version.
+// The content of a counter that does not start as new. If the counter exists with another version,
+// this content replaces it.
 struct CounterSeed {
   CounterState state;  // to be advanced
   WriteBack keep = WriteBack::kNo;
@@ -54,7 +55,7 @@ struct CounterSeed {
 };
 
 // Coalesced checks: equal checks of which the first `granted` were granted by all enforced limits.
-// Modes other than kConsume and kPeek have exactly one check.
+// Other modes than kConsume and kPeek have exactly one check, except kCharge if MayCoalesceCharges.
 struct CoalescedChecks {
   CounterDemand demand;
   std::optional<Lease> lease;  // if TakesLeases
@@ -62,10 +63,10 @@ struct CoalescedChecks {
   Time now;
 };
 
-// Takes what coalesced checks of Mode::kConsume take.
+// Takes the units of the granted checks. REQUIRES: the mode is kConsume.
 void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
-// The snapshot after one more such check of `cost` units.
+// Changes `snapshot` to that after one more check of `cost` units.
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
 // Whether the counter admits a check of a mode other than kConsume and kPeek: a charge reports
@@ -77,10 +78,10 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
 // took slots under checks.lease. If no other check followed, the counter is then as if the check
-// had not happened. If others followed, the counter never has more units left than that, with one
-// exception: if earlier checks have been undone since, a bucket may also have the tokens that it
-// would have lost without those checks, because it would have been full. Units that have left by
-// now are not removed again.
+// had not happened. If others followed, the counter never has more units left than without the
+// check, with one exception: if earlier checks have been undone since, a bucket may have more
+// tokens. Without those checks the bucket would have been full for a time, and would have gained no
+// tokens then. Units that have left by now are not removed again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
@@ -93,14 +94,14 @@ struct Held {
   CounterSnapshot before{};       // see Undo
 };
 
-// Settles a lease with checks.demand.units: if `held` is more, gives back the difference, as Undo
-// does; if it is less, charges the difference. kAsTaken: neither. Releases slots. Gives back
-// nothing unless RefundsInFull(limit).
+// Settles a lease with checks.demand.units. If `held` is more, gives back the difference, as Undo
+// does; if `held` is less, charges the difference. kAsTaken: neither. If RefundsInFull(limit) is
+// false, gives back nothing. If TakesLeases(limit), releases the slots instead.
 ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
                     const CoalescedChecks& checks);
 
-// What a lease holds of a counter that was charged checks.demand.units before, without a record.
-// The earlier the charge was, the less is given back.
+// What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
+// record. The earlier the charge was, the less is given back.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and
@@ -115,16 +116,17 @@ GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state);
 
 // The data needed to answer coalesced checks.
 struct CounterReport {
-  // For kConsume and kPeek, the state before the checks. For the other modes, the state after the
-  // check.
+  // For kConsume, kPeek and coalesced charges, the state before the checks. Otherwise the state
+  // after the check.
   CounterSnapshot snapshot;
   // For the other modes.
   bool admitted = false;
   std::int64_t dropped = 0;
 };
 
-// The report on the charge at `index` (from 0) of coalesced charges, from the report on all: its
-// snapshot is from after that charge. REQUIRES: MayCoalesceCharges(limit).
+// The report on the charge at `index` (from 0) of coalesced charges. `report` is that of all of
+// them. The snapshot of the result is the state after that charge. REQUIRES:
+// MayCoalesceCharges(limit).
 CounterReport ReportOfCharge(const Limit& limit, CounterReport report,
                              const CoalescedChecks& checks, std::int64_t index);
 
@@ -136,10 +138,10 @@ CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
 CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields);
 std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 
-// The verdict of one limit for the check at `index` (from 0). Values are those after the check's
-// own decision if it took its cost, otherwise those before it. Both stores answer through this
-// function, so an answer depends neither on where a counter is stored nor on coalescing. `report`
-// is that of the coalesced checks; its snapshot becomes the state that this check found.
+// The verdict of one limit for the check at `index` (from 0). If the check took its cost, the
+// values are those after that, otherwise those that the check found. Both stores answer through
+// this function, so an answer depends neither on where a counter is stored nor on coalescing.
+// `report` is that of the coalesced checks; its snapshot becomes the state that this check found.
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
                   std::int64_t index);
 

@@ -1,5 +1,5 @@
-// The fill or drain rate of a bucket: `rate` units per `period`. Bucket levels are integers in
-// units of 1/period (in µs) of a unit.
+// The fill or drain rate of a bucket: `rate` units per `period`. Bucket levels are integers: one
+// unit is a level of `period` (in µs).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct DripRate {
 
   // The maximum of units · period of a bucket, with the period in µs.
   static constexpr std::int64_t kMaxCapacity = kMaxProduct / 2;
-  // The maximum rate: one minute of it stays within kMaxProduct.
+  // The maximum rate: rate times one minute (in µs) is at most kMaxProduct.
   static constexpr std::int64_t kMaxRate = kMaxProduct / Duration(std::chrono::minutes(1)).count();
 
   std::int64_t rate = 1;  // 1 to kMaxRate
@@ -28,7 +28,7 @@ struct DripRate {
            static_cast<double>(other.rate) * static_cast<double>(period.count());
   }
 
-  // The sizes that rule files may give to a bucket, which then holds `reserved` more units.
+  // The sizes that rule files may give to a bucket that holds `reserved` more units than its size.
   Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
     return {least, kMaxCapacity / period.count() - reserved,
             " with a rate in " + FormatPeriod(period)};
@@ -46,9 +46,9 @@ struct DripRate {
     return {1, Duration(CeilDiv(longer.count(), shared))};
   }
 
-  // Converts the share of `level` from units of 1/whole to those of this rate. Whole units are
-  // divided by Share::Of. The remaining fraction of a unit, and all debt, are divided in
-  // proportion.
+  // Returns the share of `level`, converted: in `level` one unit is `whole`, in the result it is
+  // `period`. Whole units are divided by Share::Of. The remaining fraction of a unit, and all debt,
+  // are divided in proportion.
   std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
     if (share.whole()) return level;
     const std::int64_t units = std::max<std::int64_t>(0, level) / whole.count();

@@ -77,7 +77,7 @@ struct FixedWindow : CommonFacts {
   // The count can exceed the limit (CHARGE, or the limit was lowered).
   struct Snapshot {
     Time start;              // of the window
-    std::int64_t count = 0;  // units taken in it, those of grants included
+    std::int64_t count = 0;  // units taken in the window, including those of grants
     Time last;               // of the latest change
 
     bool operator==(const Snapshot&) const = default;
@@ -129,7 +129,8 @@ struct FixedWindow : CommonFacts {
     return cost - charged;
   }
 
-  // Charges `cost` units `times` times, and once more. Returns what Charge returns for the last.
+  // Charges `cost` units `times` times, and once more. Returns what Charge returns for the last
+  // charge.
   std::int64_t ChargeRepeatedly(Snapshot& state, std::int64_t cost, std::int64_t times) const {
     const bool fills = cost > 0 && times > (kMaxProduct - state.count) / cost;
     state.count = fills ? kMaxProduct : state.count + cost * times;
@@ -143,8 +144,8 @@ struct FixedWindow : CommonFacts {
     return true;
   }
 
-  // Undoes a check of `cost` units that found the counter as `before`, if that window is still
-  // open.
+  // Undoes a check of `cost` units that found the counter as `before`, if the check's window is
+  // still open.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
     return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
@@ -199,7 +200,7 @@ struct FixedWindow : CommonFacts {
   }
 
  private:
-  // The start of the month that is `later` months after that of `t`.
+  // The start of the month that is `later` months after the month of `t`.
   Time MonthStart(Time t, int later) const {
     using namespace std::chrono;
     const year_month_day date(floor<days>(t + utc_offset));

@@ -3,9 +3,9 @@
 //
 // Units are out while servers hold them in grants. A counter that is full at `most` units keeps
 // level + units out <= most: while units are out, it refills only to `most` minus these units. So
-// level + units out grows only by refill, and in no interval are more units used than the limit
-// allows, at whatever time the holders use theirs. docs/prefetch.md proves it. The twin of
-// scripts/lua/grants.lua. Pure values.
+// level + units out grows only by refill. It does not matter when the holders use their units: in
+// every interval, at most as many units are used as the limit allows. docs/prefetch.md proves it.
+// The twin of scripts/lua/grants.lua. Pure values.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ struct GrantWish {
 // What the server gets.
 struct Grant {
   std::int64_t units = 0;  // 0: nothing
-  Time generation;         // identifies it: the time at which the counter counts it as used, on the
+  Time generation;         // identifies the grant: when the counter counts it as used, on the
                            // counter's clock
-  Duration life{};         // from the decision: the holder must not use it any longer
+  Duration life{};         // from the decision; after it, the holder must not use the grant
 
   bool operator==(const Grant&) const = default;
 };
@@ -47,9 +47,9 @@ struct GrantReturn {
 };
 
 // The units of a counter that are out, by when they end. Grants that end at about the same time
-// share a generation, so two are enough for any number of holders.
+// share a generation, so two generations are enough for any number of holders.
 struct GrantsOut {
-  // A grant is at most this part of the counter's level, and at least this many units.
+  // A grant is at most 1/kPartOfLevel of the counter's level, and at least kFewest units.
   static constexpr std::int64_t kPartOfLevel = 8;
   static constexpr std::int64_t kFewest = 4;
 
@@ -61,7 +61,7 @@ struct GrantsOut {
 
   std::int64_t units() const { return older + newer; }
   bool any() const { return older > 0; }
-  // When all of them have ended. REQUIRES: any()
+  // When the last grant ends. REQUIRES: any()
   Time last_end() const { return newer > 0 ? newer_ends : older_ends; }
 
   // Adds a grant, unless the counter has too few units, or the newer generation ends too soon.
@@ -86,8 +86,8 @@ struct GrantsOut {
            (newer > 0 && returned.generation == newer_ends);
   }
 
-  // Removes the units of a grant, but no more than its generation has. Returns the unused ones.
-  // REQUIRES: Knows(returned)
+  // Removes the units of a grant, but no more than its generation has. Returns how many of them are
+  // unused. REQUIRES: Knows(returned)
   std::int64_t Remove(const GrantReturn& returned) {
     const bool is_older = any() && returned.generation == older_ends;
     std::int64_t& generation = is_older ? older : newer;
@@ -98,9 +98,9 @@ struct GrantsOut {
     return std::min(returned.unused, granted);
   }
 
-  // The older generation has ended.
+  // Ends the older generation.
   void EndOlder() { *this = {newer, 0, newer_ends, Time()}; }
-  // The counter's clock was set forward or back.
+  // Moves the ends of all grants: the counter's clock was set forward or back.
   void Move(Duration by) {
     if (any()) older_ends += by;
     if (newer > 0) newer_ends += by;

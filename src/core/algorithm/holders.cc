@@ -52,7 +52,7 @@ class SumOfSlots {
   virtual ~SumOfSlots() = default;
 
  protected:
-  // Called by the tree whenever what is below a node has changed.
+  // The tree calls this when the nodes below `node` have changed.
   void operator()(Node node, ConstNode) const {
     const_cast<std::int64_t&>(node.get_metadata()) =
         (**node).second + SumOf(node.get_l_child()) + SumOf(node.get_r_child());

@@ -1,5 +1,5 @@
-// The holders of the slots of a concurrency counter, by lease and by expiry. Every function takes
-// O(log n) of n holders, unless it says otherwise.
+// The holders of the slots of a concurrency counter, by lease and by expiry. With n holders, every
+// function takes O(log n) time, unless its comment says otherwise.
 //
 // Not thread-safe.
 #pragma once
@@ -19,7 +19,7 @@ struct Holder {
 
 class Holders {
  public:
-  // The approximate memory of one holder, and of no holders.
+  // The approximate bytes of memory of each holder, and of an object without holders.
   static constexpr std::size_t kBytes = 160;
   static constexpr std::size_t kOwnBytes = 300;
 
@@ -28,12 +28,12 @@ class Holders {
 
   // Returns the holder with this lease, even if it has expired; null if the lease holds no slots.
   const Holder* Find(const LeaseId& id) const;
-  // Adds a holder, or replaces the one of the same lease.
+  // Adds a holder, or replaces the holder with the same lease.
   void Set(const LeaseId& id, const Holder& holder);
   void Remove(const LeaseId& id);
 
-  // Removes the first slots that expire at `now` or earlier, at most `most` of them. Returns how
-  // many.
+  // Removes the first slots that expire at `now` or earlier, at most `most` of them. Returns the
+  // number of removed slots. Takes O(log n) per holder.
   std::int64_t RemoveExpired(Time now, std::int64_t most);
   // O(n).
   void Clear();
@@ -41,9 +41,9 @@ class Holders {
   std::size_t size() const;
   // The number of slots that expire after `now`.
   std::int64_t HeldAfter(Time now) const;
-  // When the `nth` of them (from 1) expires. REQUIRES: nth is at most HeldAfter(now).
+  // When the `nth` of these slots (from 1) expires. REQUIRES: nth is at most HeldAfter(now).
   Time ExpiryAfter(Time now, std::int64_t nth) const;
-  // When the last one expires. REQUIRES: size() > 0.
+  // When the last slot expires. REQUIRES: size() > 0.
   Time LatestExpiry() const;
 
  private:

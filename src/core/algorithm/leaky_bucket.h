@@ -2,9 +2,9 @@
 // one is served and `queue` more are queued; further checks are denied. With `delays` each queued
 // check waits for its turn, so that starts are evenly spaced; without, queued checks start at once.
 // Source: J. Turner, "New directions in communications", IEEE Communications 24(10), 1986, as in
-// nginx' limit_req (burst is `queue`; nodelay).
+// nginx' limit_req (its burst is `queue`, its nodelay is `delays` = false).
 //
-// Levels are integers in units of 1/period (in µs) of a unit, so nothing is rounded. The twin of
+// Levels are integers: one unit is a level of `period` (in µs), so nothing is rounded. The twin of
 // scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc compares the two. Pure
 // functions of their arguments.
 #pragma once
@@ -53,7 +53,7 @@ struct LeakyBucket : CommonFacts {
   std::int64_t MostAtOnce() const { return queue + 1; }
 
   struct State {
-    std::int64_t level = 0;  // what has not drained yet, in 1/period of a unit
+    std::int64_t level = 0;  // units that have not drained yet, times period
     Time last;               // time of the level
 
     bool operator==(const State&) const = default;
@@ -111,9 +111,9 @@ struct LeakyBucket : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`: removes those units that
-  // would not have drained yet if it had been the last check. With `delays`, undoes only the last
-  // check: later checks have already been answered with their waits, so after an undo the next
-  // check would start at the same time as the last of them.
+  // would not have drained yet if this check had been the last. With `delays`, undoes a check only
+  // if no other check followed. The waits of later checks have already been answered: after an
+  // undo, the next check would start at the same time as the last of these.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = state.last - before.last;
@@ -127,8 +127,8 @@ struct LeakyBucket : CommonFacts {
 
   using Snapshot = State;
 
-  // How long an admitted check must wait. `state` is from before it takes its cost. A check that
-  // takes nothing has no place in the queue.
+  // How long an admitted check must wait. `state` is from before the check takes its cost. A check
+  // that takes nothing has no place in the queue.
   Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
     if (!delays || state.level == 0 || demand.units == 0) return Duration::zero();
     return TimeToFall(0, state) + (state.last - now);
@@ -136,7 +136,7 @@ struct LeakyBucket : CommonFacts {
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
-    const Duration ahead = state.last - now;  // clock skew to wait out
+    const Duration ahead = state.last - now;  // clock skew, which must pass first
     const std::int64_t free = std::max<std::int64_t>(0, Capacity() - state.level);
     Verdict verdict{.admitted = admitted,
                     .limit = queue + 1,

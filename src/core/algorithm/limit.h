@@ -1,6 +1,6 @@
 // A limit: one algorithm with its parameters, and the state of one of its counters. The set of
-// algorithms is listed here, and code outside this folder does not depend on which of them a limit
-// is. Besides its operations (see counter.h), each algorithm declares
+// algorithms is listed here, and code outside this folder does not depend on the algorithm of a
+// limit. Besides its operations (see counter.h), each algorithm declares
 //   kName               its name in rule files
 //   kAlgorithm          its number in the API
 //   kScript             its file in scripts/lua/algorithm
@@ -28,7 +28,7 @@
 
 namespace sluice {
 
-// A variant of the distinct types.
+// Type is a variant of Types without duplicates.
 template <typename Kept, typename... Types>
 struct VariantOfDistinct {
   using Type = Kept;
@@ -52,8 +52,8 @@ struct AlgorithmList {
 using EveryAlgorithm = AlgorithmList<FixedWindow, SlidingLog, SlidingWindow, TokenBucket,
                                      WarmingBucket, LeakyBucket, Concurrency>;
 
-// `its` as a Variant. The share of a limit may have another algorithm, so `its` may be a variant of
-// some alternatives.
+// `its` as a Variant. `its` may itself be a variant of some of the alternatives, because the share
+// of a limit may have another algorithm.
 template <typename Variant, typename Its>
 Variant OneOf(const Its& its) {
   if constexpr (std::is_convertible_v<Its, Variant>) {
@@ -71,10 +71,10 @@ using CounterSnapshot = EveryAlgorithm::Snapshot;
 
 Algorithm AlgorithmOf(const Limit& limit);
 
-// Its name in rule files. Algorithms of one name differ in SelectedBy.
+// The algorithm's name in rule files. Algorithms with the same name differ in SelectedBy.
 std::string_view NameOf(const Limit& limit);
 
-// The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
+// The key whose presence in a rule file selects the algorithm. Empty: the name is enough.
 std::string_view SelectedBy(const Limit& limit);
 
 // Passes every parameter in rule files to `parameters`, which may set it.
@@ -92,7 +92,7 @@ std::string CounterTag(const Limit& limit);
 // Whether the limit supports requests of that mode.
 bool Supports(const Limit& limit, Mode mode);
 
-// Whether a check takes slots under a lease, which are held until it is released or expires.
+// Whether a check takes slots under a lease, which are held until the lease is released or expires.
 bool TakesLeases(const Limit& limit);
 
 // The longest time for which a lease may hold slots. REQUIRES: TakesLeases(limit)
@@ -105,8 +105,8 @@ const Adaptation* AdaptationOf(const Limit& limit);
 // for a bucket, it is at most a fourth of the time in which the bucket fills. Zero: no grants.
 Duration GrantLife(const Limit& limit);
 
-// Whether a refund gives back all that a check has taken. If not, because callers have already been
-// told their waits or prices, a lease that is settled with less than it took gives nothing back.
+// Whether a refund gives back all that a check has taken. If not, a lease that is settled with less
+// than it took gives nothing back, because callers have already been told their waits or prices.
 bool RefundsInFull(const Limit& limit);
 
 // The largest cost that the limit can ever admit.
@@ -123,7 +123,7 @@ bool MayCoalesce(const Limit& limit);
 bool MayCoalesceCharges(const Limit& limit);
 
 // The limit for what one server of a fleet may admit by itself while the shared store is
-// unavailable. It may admit nothing, so it can be smaller than any limit of a rule.
+// unavailable. This limit may admit nothing, so it can be smaller than any limit of a rule.
 Limit LimitFor(const Limit& limit, const Share& share);
 
 // The limit whose counter adds up the units that a server admits by itself. Used returns their

@@ -20,7 +20,7 @@ namespace sluice {
 
 class Parameters {
  public:
-  // The values that a number may have. `note` is the end of the message about other values.
+  // The values that a number may have. `note` is added to the error message for other values.
   struct Range {
     std::int64_t least = 1;
     std::int64_t most = 1;
@@ -37,7 +37,8 @@ class Parameters {
   virtual void Length(std::string_view key, Duration& value,
                       std::optional<Duration> most = std::nullopt) = 0;
 
-  // A duration in this range; zero if absent. It does not change the state of counters.
+  // A duration from `least` to `most`; zero if absent. Such a parameter does not change the state
+  // of counters.
   virtual void LengthIfAny(std::string_view /*key*/, Duration& /*value*/, Duration /*least*/,
                            Duration /*most*/) {}
 
@@ -79,7 +80,8 @@ class Parameters {
     Choice(key, value, fallback, {{"true", true}, {"false", false}});
   }
 
-  // Reports `key` if it is given; `allowed` says what is allowed instead.
+  // Reports `key` if it is given; `allowed` is the end of the message: what is allowed, or when the
+  // key is allowed.
   virtual void Refuse(std::string_view /*key*/, std::string_view /*allowed*/) {}
 
   // Warns that the parameters are allowed, but probably a mistake.

@@ -69,7 +69,7 @@ struct SlidingLog : CommonFacts {
     Duration offset{};                       // the counter's time minus the store's
     Time now;                                // the counter's time
     std::int64_t counted = 0;                // units in the window that ends now
-    std::int64_t before = 0;                 // sum of the units that have left it
+    std::int64_t before = 0;                 // sum of the units that have left the window
     std::int64_t refunded = 0;               // sum up to which units were refunded; 0: none
   };
 
@@ -147,9 +147,9 @@ struct SlidingLog : CommonFacts {
     return true;
   }
 
-  // Undoes a check of `cost` units that found the counter as `before`. Removes the units from its
-  // entry. If too many entries follow it, refunds the oldest units instead; these would leave the
-  // window sooner.
+  // Undoes a check of `cost` units that found the counter as `before`. Removes the units from the
+  // check's entry. If too many entries follow that entry, refunds the oldest units instead, which
+  // would leave the window sooner.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
@@ -201,8 +201,8 @@ struct SlidingLog : CommonFacts {
     return state.log->back().at + window - state.offset - now;
   }
 
-  // The counter for `share`, derived from the last seen state of the whole limit. All units count
-  // as the newest.
+  // The counter for `share`, derived from the last seen state of the whole limit. All units get the
+  // time of the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     State state = New(at);
     const std::int64_t count = share.TakenOf(limit, seen.counted);
@@ -211,7 +211,8 @@ struct SlidingLog : CommonFacts {
     return state;
   }
 
-  // See core/algorithm/counter.h. If a log's first entry has expired, the next check replaces it.
+  // See core/algorithm/counter.h. If a log's first entry has expired, the next check replaces that
+  // entry.
   std::size_t MemoryOf(const State& state) const {
     return kEmptyLogBytes + state.log->size() * sizeof(Entry);
   }

@@ -1,9 +1,9 @@
 // Sliding window counter: at most `limit` units in every interval of the window's length. Units are
-// counted per sub-window, and a sub-window's units leave together when the last of them must have
-// left. The limit is therefore never exceeded and little memory is used, but a check may be
-// admitted up to one sub-window later than with a SlidingLog. Source: the bucketed windows of M.
-// Datar et al., "Maintaining stream statistics over sliding windows", SIAM J. Computing 31(6),
-// 2002, with buckets of equal length.
+// counted per sub-window. The units of a sub-window leave together, when even a unit taken at the
+// end of the sub-window must have left. The limit is therefore never exceeded and little memory is
+// used, but a check may be admitted up to one sub-window later than with a SlidingLog. Source: the
+// bucketed windows of M. Datar et al., "Maintaining stream statistics over sliding windows", SIAM
+// J. Computing 31(6), 2002, with buckets of equal length.
 //
 // The twin of scripts/lua/algorithm/sliding_window.lua; tests/store/differential_test.cc compares
 // the two. Pure functions of their arguments.
@@ -40,7 +40,8 @@ struct SlidingWindow : CommonFacts {
     its.Length("window", window);
     its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
   }
-  // Within what `other` counts (its window and a sub-window), this may admit twice `limit`.
+  // In the time that `other` counts (its window and a sub-window), this limit may admit twice its
+  // units.
   bool Includes(const SlidingWindow& other) const {
     return window >= other.window && other.limit / 2 >= limit;
   }
@@ -118,8 +119,8 @@ struct SlidingWindow : CommonFacts {
     return true;
   }
 
-  // Undoes a check of `cost` units that found the counter as `before`, if its sub-window still
-  // counts.
+  // Undoes a check of `cost` units that found the counter as `before`, if the check's sub-window
+  // still counts.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};
@@ -140,7 +141,7 @@ struct SlidingWindow : CommonFacts {
     UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // Finds, from the oldest on, the sub-window by whose end `excess` units have left.
+    // Starting with the oldest, finds the sub-window with which `excess` units will have left.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];
@@ -165,8 +166,8 @@ struct SlidingWindow : CommonFacts {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
-  // The counter for `share`, derived from the last seen state of the whole limit. All units count
-  // as the newest.
+  // The counter for `share`, derived from the last seen state of the whole limit. All units get the
+  // time of the newest.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count == 0) return New(at);
@@ -174,7 +175,7 @@ struct SlidingWindow : CommonFacts {
     return {.start = start, .last = at, .counts = {count}};
   }
 
-  // See core/algorithm/counter.h. The maximum, with units in every sub-window.
+  // See core/algorithm/counter.h. About the maximum, with units in every sub-window.
   std::size_t MemoryOf(const State&) const {
     return static_cast<std::size_t>(segments) * sizeof(std::int64_t);
   }

@@ -36,7 +36,7 @@ ChangeResult TokenBucket::Undo(State& state, std::int64_t cost, const Snapshot& 
 
 Verdict TokenBucket::Judge(const Snapshot& state, const CounterDemand& demand, bool admitted,
                            Time now) const {
-  const Duration ahead = state.last - now;  // clock skew to wait out
+  const Duration ahead = state.last - now;  // clock skew, which must pass first
   Verdict verdict{.admitted = admitted,
                   .limit = burst,
                   .remaining = std::max<std::int64_t>(0, state.level / period.count()),

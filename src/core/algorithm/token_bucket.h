@@ -7,7 +7,7 @@
 // check is due as soon as all debt is paid, whatever its own cost. The next check waits until that
 // cost is paid. Source: SmoothBursty of Guava's RateLimiter.
 //
-// Levels are integers in units of 1/period (in µs) of a token, so nothing is rounded. The twin of
+// Levels are integers: one token is a level of `period` (in µs), so nothing is rounded. The twin of
 // scripts/lua/algorithm/token_bucket.lua; tests/store/differential_test.cc compares the two. Pure
 // functions of their arguments.
 #pragma once
@@ -72,7 +72,7 @@ struct TokenBucket : CommonFacts {
   Duration GrantLife() const { return std::min(prefetch, Duration(Capacity() / rate / 4)); }
 
   struct Snapshot {
-    std::int64_t level = 0;  // in 1/period of a token; below zero: debt
+    std::int64_t level = 0;  // tokens times period; below zero: debt
     Time last;               // time of the level
     std::int64_t out = 0;    // tokens of grants
 
@@ -91,8 +91,8 @@ struct TokenBucket : CommonFacts {
     bool operator==(const State&) const = default;
   };
 
-  // The state of a new counter. A bucket that starts empty fills from its first check on, so that
-  // check is stored even if denied.
+  // The state of a new counter. A bucket that starts empty fills from its first check on, so its
+  // first check is stored even if it is denied.
   State New(Time now) const { return {{starts_empty ? 0 : Capacity(), now}, {}}; }
   WriteBack KeepsNew() const { return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo; }
 
@@ -145,7 +145,7 @@ struct TokenBucket : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
-  // still be missing if it had been the last check.
+  // still be missing if this check had been the last.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
 
   // The units from which a server may take a grant, and for how long.
@@ -156,7 +156,7 @@ struct TokenBucket : CommonFacts {
     return {state.level, state.last, state.grants.units()};
   }
 
-  // How long an admitted check must wait. `state` is from before it takes its cost.
+  // How long an admitted check must wait. `state` is from before the check takes its cost.
   Duration Wait(const Snapshot& state, const CounterDemand& demand, Time now) const {
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;
@@ -166,7 +166,8 @@ struct TokenBucket : CommonFacts {
   Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const;
 
   // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
-  // returns to that state: it is kept until deleting it loses few tokens.
+  // returns to that state, so it is kept for at least ten times its fill time: deleting it then
+  // loses few tokens in proportion.
   Duration Lifetime(const State& state, Time now) const {
     Duration full = TimeToReach(Capacity(), state) + (state.last - now);
     if (state.grants.any()) full += kMaxPrefetch;
@@ -190,7 +191,8 @@ struct TokenBucket : CommonFacts {
   }
   State Seed(const Snapshot& seen, Time, const Share& share) const;
 
-  // The limit whose counter adds up the tokens taken. It starts full.
+  // The limit whose counter adds up the tokens taken. The counter starts full, so that missing
+  // tokens are those taken.
   TokenBucket ForCharges() const {
     TokenBucket full = *this;
     full.starts_empty = false;
@@ -206,7 +208,8 @@ struct TokenBucket : CommonFacts {
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 
-  // The level up to which the bucket refills, since units that are out may still be used.
+  // The level up to which the bucket refills: the capacity minus the units that are out, because
+  // these may still be used.
   std::int64_t Room(const State& state) const {
     return std::max<std::int64_t>(0, Capacity() - state.grants.units() * period.count());
   }
@@ -218,12 +221,12 @@ struct TokenBucket : CommonFacts {
     state.last = until;
   }
 
-  // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
+  // The level at which a check is due. REQUIRES: demand.units <= MostAtOnce()
   std::int64_t Due(const CounterDemand& demand) const {
     return borrows ? 0 : demand.units * period.count();
   }
 
-  // The tokens added during the longest wait.
+  // The level added during the longest wait, at most MaxDebt().
   std::int64_t Advanced(const CounterDemand& demand) const {
     const std::int64_t wait = demand.MaxWaitForTokens().count();
     return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;

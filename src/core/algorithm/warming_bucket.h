@@ -77,8 +77,8 @@ struct WarmingBucket : CommonFacts {
   // The state of a new counter, which is cold.
   State New(Time now) const { return {MaxStored(), now, now}; }
 
-  // Brings `state` forward to `now`. Another rule may have stored more permits than this one can.
-  // Returns whether the counter was moved to a new clock.
+  // Brings `state` forward to `now`. Another rule with this counter may have stored more permits
+  // than this limit allows. Returns whether the counter was moved to a new clock.
   bool Advance(State& state, Time now) const {
     const bool moved = ClockWasReplaced(state.last, now);
     if (moved) {
@@ -119,7 +119,7 @@ struct WarmingBucket : CommonFacts {
     return cost - charged;
   }
 
-  // Refunds up to `cost` units of debt. Returns whether there was any.
+  // Refunds up to `cost` units of debt. Returns whether there was any debt.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     const auto debt = static_cast<double>((state.next_free - state.last).count());
     if (debt <= 0) return false;
@@ -128,9 +128,10 @@ struct WarmingBucket : CommonFacts {
     return true;
   }
 
-  // Undoes a check of `cost` units that found the counter as `before`: restores the permits it
-  // spent, removes the debt that would be left if it had been the last check, and stores permits
-  // for the idle time that it used. Later checks keep the prices they paid.
+  // Undoes a check of `cost` units that found the counter as `before`: restores the permits that
+  // the check spent, removes the debt that would be left if this check had been the last, and
+  // stores permits for the rest of its price, which would have been idle time. Later checks keep
+  // the prices they paid.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.last < before.last) return {.changed = false, .dropped = cost};
     State after = before;
@@ -147,7 +148,7 @@ struct WarmingBucket : CommonFacts {
 
   using Snapshot = State;
 
-  // How long an admitted check must wait. `state` is from before it takes its cost.
+  // How long an admitted check must wait. `state` is from before the check takes its cost.
   Duration Wait(const State& state, const CounterDemand&, Time now) const {
     return state.next_free > state.last ? state.next_free - now : Duration::zero();
   }
@@ -177,8 +178,9 @@ struct WarmingBucket : CommonFacts {
   }
 
   // The limit for `share` of the rate, and its counter derived from the last seen state of the
-  // whole limit: as cold, and as long in debt. The one check that a bucket without debt always
-  // admits cannot be divided: one server admits it, the others have a bucket without tokens.
+  // whole limit: the counter is as cold, and its debt is as long. The one check that a bucket
+  // without debt always admits cannot be divided: one server admits it, the others have a bucket
+  // without tokens.
   std::variant<WarmingBucket, TokenBucket> For(const Share& share) const {
     if (share.Of(1) == 0) return TokenBucket{.rate = rate, .period = period, .burst = 0};
     return WithRateOf(share);
@@ -219,7 +221,7 @@ struct WarmingBucket : CommonFacts {
   double MaxStored() const { return static_cast<double>(warmup.count()) / StableInterval(); }
   // Up to this level, stored permits cost as much as new ones.
   double Threshold() const { return 0.5 * MaxStored(); }
-  // Idle time that stores one permit, in µs: `warmup` of idle time makes a bucket cold.
+  // Idle time that stores one permit, in µs: an idle time of `warmup` makes a bucket cold.
   double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }
 
   // Permits stored in an idle time.
@@ -245,7 +247,8 @@ struct WarmingBucket : CommonFacts {
     return StableInterval() + above * slope;
   }
 
-  // The longest debt: at least the time of ten units.
+  // The longest debt: ten times `warmup`, one minute or the price of a cold unit, whichever is
+  // longest.
   Duration MaxDebt() const {
     const Duration cold(static_cast<std::int64_t>(std::ceil(kColdFactor * StableInterval())));
     return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});
