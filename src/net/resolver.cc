@@ -51,7 +51,8 @@ void Resolver::Run(State& state) {
       state.looking_up = true;
     }
     auto found = state.lookup(question.address);
-    const MutexLock lock(state.mutex);  // until Post: after the destructor, loops may be destroyed
+    const MutexLock lock(
+        state.mutex);  // until Post: the destructor waits, so the loop still exists
     state.looking_up = false;
     if (state.stopped) return;
     question.loop->Post(
