@@ -62,7 +62,7 @@ class HttpConnection final : public net::ServedConnection {
   HttpLoopState& shared_;
   net::Timer timer_;
   State state_ = State::kIdle;
-  SteadyTime since_;  // when its latest wait for the client, or delay, began
+  SteadyTime since_;  // when the latest wait for the client (or the delay of a response) began
   bool input_ended_ = false;
   bool dispatching_ = false;
   bool draining_ = false;

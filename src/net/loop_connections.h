@@ -44,8 +44,8 @@ struct Occupant {
 //
 // Usually, occupants of networks with more than `share` places come before all others. Within these
 // two groups, stuck occupants come first, then unused ones, then idle ones. Equal ones are ordered
-// by `since`, then by index. Networks with fewer places than `newcomer.places` are spared.
-// `newcomer` describes the new connection and its network.
+// by `since`, the oldest first, then by index. Networks with fewer places than `newcomer.places`
+// are spared. `newcomer` describes the new connection and its network.
 //
 // If more than half of the occupants wait for their peers, only waiting occupants are chosen, the
 // longest wait first. Networks with fewer waiting occupants than `newcomer.waiting` are spared, and

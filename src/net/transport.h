@@ -68,8 +68,8 @@ class Transport : public Flushable {
  public:
   static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kFlushBytes = 64 * 1024;
-  // A protocol that is ending reads and discards about this many bytes, so that the peer can still
-  // receive the rest of the output. If the peer sends more, flow control stops the peer.
+  // A protocol that is ending reads and discards at most about this many bytes, so that the peer
+  // can still receive the rest of the output. If the peer sends more, flow control stops the peer.
   static constexpr std::size_t kMaxDiscarded = 1024 * 1024;
 
   using Flushable::Flushable;

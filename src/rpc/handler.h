@@ -65,8 +65,8 @@ class UnaryHandler {
  public:
   virtual ~UnaryHandler() = default;
 
-  // Must call Finish exactly once, before Serve returns or later. `request` is valid until
-  // the call of Finish.
+  // Must call Finish exactly once, before Serve returns or later. `request` is valid until the call
+  // of Finish.
   virtual void Serve(const Call& call, std::string_view request) = 0;
 
   // The caller has canceled the call, or the call's deadline has passed, so the response is

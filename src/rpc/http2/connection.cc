@@ -101,8 +101,8 @@ class Connection final : public net::ServedConnection {
     if (session_.paused()) ResumeLater();
     ReadWhileTaken();
     if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
-    // The last input, such as a reset or GOAWAY, may need no answer. So a flush is requested here:
-    // it calls BeginLinger.
+    // The last input, such as a reset or GOAWAY, may need no answer. The flush that is requested
+    // here then calls BeginLinger.
     if (IsDone()) transport_->RequestFlush();
     const SteadyTime incomplete = session_.incomplete_since();
     if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
@@ -202,7 +202,7 @@ class Connection final : public net::ServedConnection {
   SteadyTime pinged_at_{};
   bool held_back_ = false;  // not reading, since the peer does not read
   net::Timer check_timer_;
-  std::shared_ptr<bool> resume_;  // its reset cancels the task that processes the rest of the input
+  std::shared_ptr<bool> resume_;  // reset() cancels the task that processes the rest of the input
   net::Timer drain_timer_;
 };
 

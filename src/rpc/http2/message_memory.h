@@ -44,7 +44,7 @@ class MessageMemory {
   bool Count(std::size_t before, std::size_t after);
 
   // Bytes of responses. Nearly all are taken in the iteration that adds them. So CountOutput counts
-  // only the bytes that are then left.
+  // only the bytes left when it is called.
   void AddOutput(std::size_t bytes) { output_ += bytes; }
   void RemoveOutput(std::size_t bytes) {
     output_ -= bytes;

@@ -51,8 +51,8 @@ class Session {
 
   void SendPing();
 
-  // When the longest current wait began: a request waits to be complete, a response waits for the
-  // peer to take bytes. SteadyTime::max() if no request or no response waits.
+  // The time at which the longest wait of an incomplete request began, and the time at which the
+  // longest wait of unsent response bytes began. SteadyTime::max() if there is no such wait.
   SteadyTime incomplete_since() const { return context_.incomplete_requests.oldest(); }
   SteadyTime unsent_since() const { return context_.unsent_responses.oldest(); }
   // Ends the requests and responses that have waited since `time` or longer. Returns false if the
