@@ -33,7 +33,8 @@ Error Wrong(std::string_view where, std::string_view found, std::string_view all
   return InvalidArgument(fmt::format("{}: found \"{}\"; allowed is {}", where, found, allowed));
 }
 
-// An error: otherwise, a client that can write part of the query could override the proxy's part.
+// Repetition is an error. Otherwise, a client that can write part of the query could override the
+// proxy's part.
 Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
 }
@@ -99,9 +100,9 @@ bool IsListOfProxies(std::string_view name) {
 }
 
 // The value of a header that the proxy sets, or empty text if the header is absent. If the header
-// lists proxies, the last item: the proxy that sends the request has written it, while clients may
-// have written the items before it. Quotes are ignored, because one that a client leaves open could
-// hide a comma.
+// lists proxies, returns only the last item: the proxy that sends the request has written it, but
+// clients may have written the items before it. Quotes are ignored, because a quote that a client
+// leaves open could hide a comma.
 Result<std::string_view> ValueOf(const HttpHeaders& headers, std::string_view name) {
   const bool is_list = IsListOfProxies(name);
   const HttpHeaders::value_type* found = nullptr;

@@ -10,7 +10,7 @@ namespace {
 // to send more.
 constexpr std::size_t kMaxOutput = net::Transport::kFlushBytes;
 
-// The maximum bytes buffered while a request is being processed.
+// While a request is being processed and more input than this is buffered, reading pauses.
 constexpr std::size_t kMaxInput = net::Transport::kReadBytes;
 
 // The maximum size of a request that is handled at once. JSON takes up to a millisecond per 4 KB,
@@ -165,11 +165,12 @@ void HttpConnection::TakeOutput(std::string& out) {
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
-  // Requests waited for this output. Handlers must not be called during the flush.
+  // Buffered requests waited for this output to be sent. Handlers must not be called during the
+  // flush.
   if (!input_.empty() && state_ == State::kIdle) ContinueLater();
 }
 
-// Reads on in a later iteration.
+// Continues with the buffered requests in a later iteration.
 void HttpConnection::ContinueLater() {
   if (later_) return;
   later_ = std::make_shared<bool>(true);

@@ -24,8 +24,8 @@ namespace sluice {
 
 class HttpConnection final : public net::ServedConnection {
  public:
-  // `shared` must outlive the connection. Without a place among the server's connections, it
-  // answers only one request, and ends soon.
+  // `shared` must outlive the connection. A connection without a place among the server's
+  // connections answers only one request, and ends soon.
   HttpConnection(HttpLoopState& shared, net::TransportPtr transport, bool has_place);
 
   void Start() override;
@@ -62,7 +62,7 @@ class HttpConnection final : public net::ServedConnection {
   HttpLoopState& shared_;
   net::Timer timer_;
   State state_ = State::kIdle;
-  SteadyTime since_;  // when it last began to wait for the client or the handler
+  SteadyTime since_;  // when the latest wait for the client (or the delay of a response) began
   bool input_ended_ = false;
   bool dispatching_ = false;
   bool draining_ = false;
@@ -73,7 +73,7 @@ class HttpConnection final : public net::ServedConnection {
   std::size_t taken_ = 0;
   std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
   std::size_t buffered_ = 0;                // the bytes that `shared_` counts
-  std::unique_ptr<RequestReader> reader_;   // set until a handler processes it
+  std::unique_ptr<RequestReader> reader_;   // set until the handler is called
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay
   std::shared_ptr<bool> later_;             // set while a task is posted

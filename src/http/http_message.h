@@ -17,7 +17,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 // Whether two names of headers are equal, ignoring case.
 bool IsName(std::string_view a, std::string_view b);
 
-// The value of the header with that name. nullopt unless it occurs exactly once.
+// The value of the header with that name. nullopt if it is absent or occurs more than once.
 std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name);
 
 struct HttpRequest {
@@ -28,14 +28,14 @@ struct HttpRequest {
   std::string body;
   net::Peer peer;
   bool has_place = true;  // false: the server is full and only answers probes
-  bool may_wait = true;   // false: too many others wait, so the response must have no delay
+  bool may_wait = true;   // false: too many requests wait, so the response must have no delay
 };
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  HttpHeaders headers{};  // besides Content-Type and Content-Length
+  HttpHeaders headers{};  // other than Content-Type and Content-Length
   Duration delay{};       // how long to wait before sending
 };
 

@@ -1,4 +1,4 @@
-// Sends the response to one request. A handler keeps it until it responds.
+// Sends the response to one request. The handler keeps it until the response is ready.
 //
 // Thread-safe. May outlive the connection and the server; the response is then dropped.
 #pragma once
@@ -25,7 +25,8 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   // Delivers the response. Only the first call has an effect.
   void Answer(HttpResponse response) SLUICE_EXCLUDES(mutex_);
 
-  // Prevents later calls of `deliver` and uses of the loop. Loop thread only.
+  // Prevents later calls of `deliver` and uses of the loop. If there was no response, calls
+  // `on_gone`. Loop thread only.
   void Detach() SLUICE_EXCLUDES(mutex_);
 
   // Implements HttpResponder::OnGone.

@@ -1,5 +1,4 @@
-// What the connections of an HTTP server share, on all io threads and on one: its options, metrics
-// and routes.
+// What the connections of an HTTP server share: HttpState on all io threads, HttpLoopState on one.
 #pragma once
 
 #include <atomic>
@@ -23,16 +22,16 @@ struct HttpOptions {
   // answered with 503, except probes.
   std::size_t max_connections = 1'024;
   // The maximum bytes of unfinished requests and unread answers. Beyond it, connections are closed
-  // in the same order.
+  // in the order of net::ChooseVictims.
   std::size_t max_buffered = 48 * 1024 * 1024;
   Duration idle_time = std::chrono::seconds(30);  // from a response to the next request
-  // The same while the server drains. The response to that request is the connection's last.
+  // As idle_time, while the server drains. The next response is the connection's last.
   Duration last_idle_time = std::chrono::milliseconds(200);
   Duration request_time = std::chrono::seconds(10);  // from a request's first byte to its last
   Duration answer_time = std::chrono::seconds(30);   // for the client to read a response
   Duration no_place_time = std::chrono::seconds(1);  // the life of a connection without a place
-  // The first response after this age, with 10 % jitter, is the connection's last. Zero disables
-  // this.
+  // The first response after this age (varied by up to 10 %) is the connection's last. Zero: no
+  // maximum age.
   Duration max_connection_age{};
   // Null disables TLS. Otherwise must outlive the server.
   const net::TlsServerContext* tls = nullptr;
@@ -93,8 +92,8 @@ class HttpLoopState {
   }
   void EndAnswering() { --answering_; }
 
-  // Whether the response to a request that has begun may be delayed: at most half of the places
-  // wait.
+  // Whether the response to a request that is being answered may be delayed. It may be delayed only
+  // while such requests take at most half of the loop's places.
   bool MayWait() const {
     const std::size_t half = options().max_connections / 2 / shared_.loops;
     return answering_ <= (half > 0 ? half : 1);

@@ -20,8 +20,8 @@ namespace protobuf = google::protobuf;
 constexpr const char* kTypePrefix = "type.googleapis.com";
 constexpr const char* kJson = "application/json";
 
-// The maximum size of a serialized response whose JSON is written at once. That of a larger one is
-// a long task.
+// The maximum size of a serialized response whose JSON is written at once. Writing the JSON of a
+// larger response is a long task.
 constexpr std::size_t kSmallAnswer = 1024;
 
 protobuf::util::TypeResolver* Types() {

@@ -16,11 +16,11 @@ namespace sluice {
 // The HTTP status of a finished call, for a route that does not use HttpStatusOf.
 using StatusOfCall = int (*)(const rpc::Status& status, std::string_view response);
 
-// POST: the method that `calls` calls. `calls` must outlive the server. REQUIRES: the method's
+// POST calls the method of `calls`. `calls` must outlive the server. REQUIRES: the method's
 // messages are compiled in.
 HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of = nullptr);
 
-// GET: the same with an empty request. The answer may be long, so `worker` writes it.
+// GET calls the method with an empty request. The answer may be long, so `worker` writes its JSON.
 HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker);
 
 // The response of these routes to an error.

@@ -61,8 +61,8 @@ struct RequestReader::Parser {
     parser.body_limit(kMaxBodyBytes);
   }
 
-  // Beast adds trailers to the headers, so the headers are copied before it reads on. A client must
-  // not be able to add "Authorization" or attributes that the proxy has not seen.
+  // Beast adds trailers to the headers, so the headers are copied before Beast reads the body. A
+  // client must not be able to add "Authorization" or attributes that the proxy has not seen.
   void OnHeaders() {
     for (const auto& field : parser.get()) {
       headers.emplace_back(Text(field.name_string()), Text(field.value()));

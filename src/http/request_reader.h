@@ -1,6 +1,6 @@
-// Parses an HTTP request with Beast's parser, and serializes a response. Requests that servers read
-// in different ways are refused: without one Host, with folded lines, with control characters, or
-// with a body whose end is not certain.
+// Parses an HTTP request with Beast's parser, and serializes a response. Refuses requests that a
+// proxy may read in another way: without exactly one Host, with folded lines, with control
+// characters, or with a body whose end is not certain.
 //
 // Not thread-safe.
 #pragma once

@@ -22,8 +22,9 @@ struct HttpRoute {
   std::string path;
   HttpHandler handler;
   std::vector<std::string> methods = {"GET", "HEAD"};  // others get 405
-  // A browser lets every page send requests to every server that it can reach. Requests from pages
-  // of other sites get 403: those with a foreign Origin, or with `Sec-Fetch-Site: cross-site`.
+  // A browser lets every page send requests to every server that the browser can reach. Requests
+  // from pages of other sites get 403: those with a foreign Origin, or with
+  // `Sec-Fetch-Site: cross-site`.
   bool own_site_only = false;
   bool is_probe = false;  // answered even if the server has no place left
 };
@@ -39,7 +40,8 @@ class Router {
   void Handle(const HttpRequest& request, HttpResponder responder) const;
 
  private:
-  // Logs, at most once a second: a proxy that forwards such headers has to be corrected.
+  // Responds with 403, and logs at most once a second: if a proxy forwards such headers, its
+  // configuration must be changed.
   void RefuseSite(const HttpResponder& responder) const;
 
   const std::vector<HttpRoute> routes_;

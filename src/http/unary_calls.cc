@@ -37,7 +37,7 @@ class UnaryCalls::OneCall final : public rpc::Call,
   }
   const net::Peer& peer() const override { return peer_; }
 
-  // rpc::UnaryResponder. Disconnects after this call are not detected.
+  // rpc::UnaryResponder. If the client disconnects after Finish, this is not detected.
   void Finish(std::string_view response, std::function<void()> on_lost) override {
     if (gone_ && on_lost) on_lost();
     Answer({}, response);

@@ -21,8 +21,8 @@ namespace sluice {
 
 class UnaryCalls {
  public:
-  // Responds with the call's status and, if it is OK, the serialized response, which is valid until
-  // Render returns.
+  // Responds with the call's status. If the status is OK, `response` is the serialized response,
+  // valid until Render returns.
   using Render =
       std::function<void(const rpc::Status&, std::string_view response, const HttpResponder&)>;
 
@@ -33,7 +33,7 @@ class UnaryCalls {
   const rpc::Method& method() const { return method_; }
 
   // Calls the method with the serialized `message` and sends the response to `responder`. If the
-  // client disconnects before, cancels the call. REQUIRES: called on an io thread.
+  // client disconnects before the response, cancels the call. REQUIRES: called on an io thread.
   void Start(const HttpRequest& request, std::string message, Render render,
              HttpResponder responder);
 

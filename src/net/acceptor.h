@@ -1,7 +1,7 @@
 // Listens on an address and accepts connections on one loop. A host name gets one socket for each
 // of its addresses. The owner decides what to do with a connection.
 //
-// Loop thread only, except Listen, and the destructor after the loop has stopped.
+// Loop thread only. Exceptions: Listen, address, and the destructor after the loop has stopped.
 #pragma once
 
 #include <sys/types.h>
@@ -70,7 +70,7 @@ class Acceptor {
 
   Address address_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // at least one
-  Socket reserve_;  // freed to accept and close a connection when descriptors run out
+  Socket reserve_;  // closed when descriptors run out, to accept and close a connection
   EpollLoop* loop_ = nullptr;
   std::unique_ptr<Timer> pause_;
   OnConnection on_connection_;

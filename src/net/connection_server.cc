@@ -10,7 +10,7 @@ namespace sluice::net {
 namespace {
 
 // How many connections may be posted to loops when there is no place left. Without this bound,
-// those that wait for a slow loop could use up the process' open files.
+// connections that wait for a slow loop could use up the process' open files.
 constexpr std::size_t kMostArriving = 64;
 
 constexpr std::chrono::milliseconds kQuiet(50);
@@ -61,7 +61,8 @@ void ConnectionServer::Stop(Duration drain, const std::function<bool()>& is_quie
   for (std::size_t i = 0; i <= threads_.size(); ++i) threads_.RunOnEach([](EpollLoop&) {});
 }
 
-// Runs on io-0. If too many wait for other loops, only this loop makes room for the connection.
+// Runs on io-0. If too many connections wait for other loops, only this loop tries to make room
+// for the connection.
 void ConnectionServer::OnConnection(Socket socket) {
   const bool has_place = count_.TryAdd();
   const bool waits = !has_place && arriving_ >= kMostArriving;
@@ -82,9 +83,10 @@ void ConnectionServer::Deliver(Arrival arrival) {
   });
 }
 
-// Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries. In
-// the first round, networks with less than their share of the places are spared: a network with
-// more than its share may have all its connections on other loops.
+// Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries to
+// close one. In the first round over all loops, networks with less than their share of the places
+// are spared, because a network with more than its share may have all its connections on other
+// loops.
 void ConnectionServer::Add(Arrival arrival) {
   EpollLoop& loop = arrival.assignment.loop();
   LoopConnections& connections = on(loop);
@@ -94,7 +96,7 @@ void ConnectionServer::Add(Arrival arrival) {
   }
   bool has_place = arrival.has_place || count_.TryAdd();
   const bool spares_more = arrival.turned_away < threads_.size();
-  // Another loop may take the place that this one has freed.
+  // Another loop may take the place that this loop has freed.
   while (!has_place && connections.MakeRoom(arrival.socket.Remote().Network(), spares_more)) {
     has_place = count_.TryAdd();
   }

@@ -1,7 +1,7 @@
 // Serves connections on an address: accepts them on io-0, assigns each to the least busy io thread,
 // bounds their number, and ends them when the server stops.
 //
-// All functions are called by one owner, not on an io thread.
+// All functions, except count and on, are called by one owner, not on an io thread.
 #pragma once
 
 #include <sys/types.h>
@@ -47,9 +47,10 @@ class ConnectionServer {
 
   void Start(Callbacks callbacks);
 
-  // Keeps serving until `is_quiet` (called every 50 ms) returns true, for at most half of `drain`:
-  // callers that notice the shutdown disconnect by themselves. Then stops listening, drains all
-  // connections, and closes those still open after `drain`. Returns when no connection is left.
+  // Keeps serving until no connection is open or `is_quiet` (called every 50 ms) returns true, for
+  // at most half of `drain`. In this time, callers that notice the shutdown can disconnect by
+  // themselves. Then stops listening, drains all connections, and closes those still open after
+  // `drain`. Returns when no connection is left.
   void Stop(Duration drain, const std::function<bool()>& is_quiet);
 
   // The listening address, with the actual port.
@@ -67,7 +68,7 @@ class ConnectionServer {
     Socket socket;
     LoopAssignment assignment;
     bool has_place = true;
-    std::size_t turned_away = 0;  // how often a loop could not make room; each tries twice
+    std::size_t turned_away = 0;  // how often a loop could not make room; each loop tries twice
   };
 
   ConnectionServer(IoThreads& threads, const Options& options, std::unique_ptr<Acceptor> acceptor);

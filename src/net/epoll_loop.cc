@@ -18,7 +18,7 @@ EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
 }
 
-// Tasks that did not run may own transports, so they are destroyed before DropAll.
+// Tasks that did not run may own transports, so these tasks are destroyed before DropAll.
 EpollLoop::~EpollLoop() {
   std::vector<Task> dropped;
   {

@@ -50,13 +50,15 @@ class EpollLoop final : public Loop {
   std::unique_ptr<ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
                                           FlushStage stage, ConnectDone done) override;
 
-  // Records the lateness of an iteration in `histogram` if it is kNoticed or more. Lateness: the
-  // time from the start of the iteration, or from an earlier due timer, to the iteration's end.
+  // Records the lateness of each iteration in `histogram` if the lateness is kNoticed or more.
+  // Lateness: the time from the start of the iteration, or from an earlier due timer, to the
+  // iteration's end.
   // REQUIRES: before Run.
   void MeasureLateness(Histogram& histogram) { lateness_ = &histogram; }
   static constexpr std::chrono::milliseconds kNoticed{2};
 
-  // The part of about the last second in which this loop was busy, in 1/1024. Thread-safe.
+  // The share of time for which this loop was busy, over about the last second, in units of
+  // 1/1024. Thread-safe.
   std::uint32_t load() const;
 
   // Calls `handler` for `events` of `fd` (level-triggered), from Watch to Unwatch.

@@ -51,8 +51,8 @@ class IoThreads {
 
   void Start();
 
-  // Ends the threads after their current iterations. Objects that use a loop must be destroyed
-  // before, or not use it afterward. Call it at most once.
+  // Ends each thread at the end of an iteration, and waits for the threads. Objects that use a loop
+  // must be destroyed before, or not use the loop afterward. A second call has no effect.
   void Stop();
 
   // Runs `task` on one io thread, or on all of them in order, and waits until it returns.

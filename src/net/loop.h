@@ -2,7 +2,8 @@
 // destroyed on that thread, so they need no locks.
 //
 // An iteration processes what is ready (bytes, posted tasks, timers) and then flushes: first to
-// stores, then to callers, with one send per connection. So the output of an iteration is batched.
+// stores, then to callers, usually with one send per connection. So the output of an iteration is
+// batched.
 //
 // Derived classes drive the iterations: EpollLoop from the kernel's events, a simulated loop from a
 // test's seed.
@@ -27,7 +28,7 @@ namespace sluice::net {
 
 class Socket;
 
-// Kinds of long tasks. Many of one kind do not delay those of another.
+// Kinds of long tasks. Many tasks of one kind do not delay tasks of another kind.
 enum class LongWork : std::uint8_t { kHandshake, kHeaders, kJson };
 
 class Loop {
@@ -50,9 +51,9 @@ class Loop {
 
   // All functions below: loop thread only.
 
-  // Queues `task`, which takes from a tenth of a millisecond to a few milliseconds. An iteration
-  // runs one task of each kind, so that whatever else is ready never waits for many of them. The
-  // loop's destructor drops tasks that did not run.
+  // Queues a long `task`, which takes from a tenth of a millisecond to a few milliseconds. An
+  // iteration runs at most one long task of each kind, so that other work never waits for many of
+  // them. The loop's destructor drops tasks that did not run.
   void PostLong(LongWork kind, Task task);
 
   // The time at which this iteration began.
@@ -108,7 +109,7 @@ class Loop {
   TimerQueue timers_;
   std::array<std::deque<Task>, kKindsOfLongWork> long_tasks_;
   std::array<std::vector<Flushable*>, kStages> to_flush_;
-  std::array<std::size_t, kStages> flushed_{};  // number of to_flush_ already flushed
+  std::array<std::size_t, kStages> flushed_{};  // number of entries already flushed
   std::vector<std::unique_ptr<Disposable>> disposed_;
 };
 

@@ -6,14 +6,16 @@
 namespace sluice::net {
 namespace {
 
-// A full loop closes one in kRoomPart of its connections at a time, since choosing takes a look at
-// all.
+// If the server is full, a loop closes one in kRoomPart of its connections at a time, because
+// choosing connections examines all of them.
 constexpr std::size_t kRoomPart = 64;
 
-// A peer is spared for so long while connections on another loop have waited longer for theirs.
+// If `spares_more`, a connection that has waited less than this for its peer is spared, because
+// connections on another loop may have waited longer.
 constexpr std::chrono::milliseconds kGrace(50);
 
-// The maximum number of connections without a place. A further one replaces the oldest.
+// The maximum number of connections without a place on a loop. A further one replaces the oldest
+// of them.
 constexpr std::size_t kMostWithoutPlace = 16;
 
 SteadyTime EndOfAge(Loop& loop, Duration max_age) {

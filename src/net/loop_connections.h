@@ -1,5 +1,5 @@
-// The connections of a server: their number on all loops, and those on one loop, some of which are
-// closed to make room for a new one, or to free memory.
+// The connections of a server: counts those on all loops, owns those on one loop, and chooses which
+// to close to make room for a new connection or to free memory.
 #pragma once
 
 #include <atomic>
@@ -34,22 +34,23 @@ struct Occupant {
   };
   State state = State::kIdle;
   SteadyTime since;         // in this state
-  std::size_t places = 0;   // of its network (Peer::network), on all loops
-  std::size_t waiting = 0;  // those of its network on this loop that wait for their peer
+  std::size_t places = 0;   // connections of its network (Peer::network), on all loops
+  std::size_t waiting = 0;  // connections of its network that wait for their peer, on this loop
 
   bool waits_for_peer() const { return state == State::kUnused || state == State::kStuck; }
 };
 
 // Returns the indices of at most `count` occupants to close, in the order to close them.
 //
-// Usually those of networks with more than `share` places come first; then stuck ones, then unused
-// ones, then idle ones. Within each group, the oldest comes first; equally old ones are ordered by
-// index. Spares networks with fewer places than `newcomer`, an occupant in the newcomer's network.
+// Usually, occupants of networks with more than `share` places come before all others. Within these
+// two groups, stuck occupants come first, then unused ones, then idle ones. Equal ones are ordered
+// by `since`, the oldest first, then by index. Networks with fewer places than `newcomer.places`
+// are spared. `newcomer` describes the new connection and its network.
 //
-// If more than half of the occupants wait for their peers, only these are chosen, the oldest first.
-// Spares networks of which fewer wait than of the newcomer's, and those that wait since a later
-// time than `newcomer.since`. So a proxy with many connections in use keeps them while many other
-// addresses only open connections.
+// If more than half of the occupants wait for their peers, only waiting occupants are chosen, the
+// longest wait first. Networks with fewer waiting occupants than `newcomer.waiting` are spared, and
+// also occupants whose `since` is later than `newcomer.since`. So a proxy with many connections in
+// use keeps them while many other addresses only open connections.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        const Occupant& newcomer, std::size_t share,
                                        std::size_t count);
@@ -66,12 +67,13 @@ class ConnectionCount {
   bool TryAdd();
   void Remove() SLUICE_EXCLUDES(mutex_);
 
-  // A connection that is counted has been added to a loop, or is about to be removed from it.
+  // Enter: a counted connection has been added to a loop. Leave: the connection is about to be
+  // removed from the loop.
   Network& Enter(std::string_view network) SLUICE_EXCLUDES(mutex_);
   void Leave(Network& network) SLUICE_EXCLUDES(mutex_);
   // The number of a network's connections on all loops.
   std::size_t Of(std::string_view network) const SLUICE_EXCLUDES(mutex_);
-  // The average number of connections of a network that has any.
+  // The average number of connections per network, over all networks with connections.
   std::size_t share() const SLUICE_EXCLUDES(mutex_);
 
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
@@ -103,17 +105,19 @@ class ServedConnection : public Protocol, public Disposable {
   // No callback follows.
   void Close();
 
-  // Whether it has a place among the server's connections. Without one, only probes are answered,
-  // and the connection ends soon.
+  // Whether this connection has a place among the server's connections. Without a place, only
+  // probes are answered, and the connection ends soon.
   bool has_place() const { return has_place_; }
 
  protected:
-  // `max_age`: 10 % jitter is added, so that callers that connected together do not reconnect
-  // together. Zero: no maximum. `no_place_time`: the life of a connection without a place.
+  // `max_age`: varied by up to 10 % either way, so that callers that connected together do not
+  // reconnect together. Zero: no maximum. `no_place_time`: the life of a connection without a
+  // place.
   ServedConnection(Loop& loop, TransportPtr transport, bool has_place, Duration max_age = {},
                    Duration no_place_time = {});
 
-  // For input that the connection does not read any more.
+  // Counts input that the connection discards. Stops reading after more than
+  // Transport::kMaxDiscarded bytes.
   void Discard(std::size_t bytes);
 
   const TransportPtr transport_;
@@ -138,8 +142,8 @@ class LoopConnections {
  public:
   using List = std::list<std::unique_ptr<ServedConnection>>;
 
-  // `on_replaced`: called for each connection that is closed to make room. All must outlive this
-  // object.
+  // `on_replaced`: called for each connection that is closed to make room. All arguments must
+  // outlive this object.
   LoopConnections(Loop& loop, ConnectionCount& count, std::function<void()> on_replaced)
       : loop_(loop), count_(count), on_replaced_(std::move(on_replaced)) {}
 
@@ -148,9 +152,10 @@ class LoopConnections {
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
   // Closes connections to make room for a connection of the network `newcomer`; see ChooseVictims.
-  // If `spares_more`, also spares networks that have less than their share of the places, and while
-  // most occupants wait for their peers, those that have only just begun to wait: connections of
-  // another loop come first. Returns false if no connection may be closed.
+  // If `spares_more`, spares more, because connections of other loops should be closed first:
+  // networks with less than their share of the places; or, while most occupants wait for their
+  // peers, occupants that have only just begun to wait. Returns false if no connection may be
+  // closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
   // At most `count` connections with a place, in the order to close them; see ChooseVictims.

@@ -27,7 +27,7 @@ class PerLoop {
     return *made;
   }
 
-  // Runs `task` for each existing T, on its loop's thread, after PostToEach has returned.
+  // Posts `task` for each existing T to the T's loop. The tasks never run inside this call.
   void PostToEach(const std::function<void(T&)>& task) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     for (const auto& [loop, made] : made_) {

@@ -51,7 +51,7 @@ void Resolver::Run(State& state) {
       state.looking_up = true;
     }
     auto found = state.lookup(question.address);
-    const MutexLock lock(state.mutex);  // until Post: after the destructor, loops may be destroyed
+    const MutexLock lock(state.mutex);  // held until Post, so that the loop still exists there
     state.looking_up = false;
     if (state.stopped) return;
     question.loop->Post(

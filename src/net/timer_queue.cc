@@ -4,7 +4,8 @@
 
 namespace sluice::net {
 
-// A timer that a callback starts is due later than the one that fires, so it cannot fire forever.
+// A timer that a callback starts is due later than the timer that fires, so callbacks that restart
+// timers cannot keep Advance running forever.
 void Timer::Start(SteadyTime at) {
   Cancel();
   at_ = at;

@@ -16,8 +16,9 @@ namespace sluice::net {
 
 class TimerQueue;
 
-// Calls `on_time` once, in the first iteration that begins at or after the start time, rounded up
-// to a millisecond. The destructor cancels the timer. Must not outlive the queue.
+// Calls `on_time` once, in the first iteration that begins at or after the time given to Start,
+// which is rounded up to a millisecond. The destructor cancels the timer. Must not outlive the
+// queue.
 class Timer {
  public:
   Timer(TimerQueue& queue, std::function<void()> on_time)

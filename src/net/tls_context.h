@@ -15,7 +15,7 @@
 
 namespace sluice::net {
 
-// Paths of PEM files, or their contents. Empty if there is none.
+// Paths of PEM files, or their contents. Empty: there is no such file.
 struct TlsFiles {
   std::string certificate_chain;  // our own certificate first
   std::string private_key;        // without a passphrase
@@ -62,7 +62,8 @@ class TlsContext {
   std::shared_ptr<const TlsSetup> setup_ SLUICE_GUARDED_BY(mutex_);
 };
 
-// Requires TLS 1.2 or later. Has no session tickets, so every connection's certificate is verified.
+// Requires TLS 1.2 or later. Issues no session tickets, so every connection's certificate is
+// verified.
 class TlsServerContext final : public TlsContext {
  public:
   struct Options {

@@ -16,7 +16,7 @@
 namespace sluice::net {
 namespace {
 
-// Empty if its length is not that of an address: OpenSSL does not check that.
+// Returns an empty string if the length is not that of an address. OpenSSL does not check it.
 std::string IpOf(const ASN1_OCTET_STRING& ip) {
   const int length = ASN1_STRING_length(&ip);
   if (length != 4 && length != 16) return {};
@@ -54,7 +54,7 @@ std::vector<std::string> IdentitiesOf(const SSL& ssl) {
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     std::string text = IdentityOf(*sk_GENERAL_NAME_value(names, i));
-    // Some code would truncate a name at a NUL byte.
+    // Names with a NUL byte are ignored, because some code would truncate them there.
     if (!text.empty() && text.find('\0') == std::string::npos) {
       identities.push_back(std::move(text));
     }
@@ -108,7 +108,7 @@ struct TlsSession::Callbacks {
     return method;
   }
 
-  // OpenSSL calls it for every message of both ends.
+  // OpenSSL calls this for every message of both ends.
   static void CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
                              SSL*, void* session) {
     const auto* const bytes = static_cast<const unsigned char*>(message);
@@ -116,7 +116,7 @@ struct TlsSession::Callbacks {
     if (is_peers && *bytes == SSL3_MT_KEY_UPDATE) ++static_cast<TlsSession*>(session)->key_updates_;
   }
 
-  // Chooses the first supported protocol that the client offers.
+  // Chooses Alpn::protocol if the client offers it; otherwise rejects the client.
   static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                             const unsigned char* offered, unsigned offered_size, void*) {
     const std::string_view ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_.protocol;
@@ -129,7 +129,8 @@ struct TlsSession::Callbacks {
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
   }
 
-  // OpenSSL does not call ChooseProtocol if the client offers no protocols.
+  // If a protocol is required, rejects clients that offer none. For these, OpenSSL does not call
+  // ChooseProtocol.
   static int CheckHello(SSL* ssl, int* alert, void*) {
     const Alpn& alpn = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_;
     const unsigned char* offered = nullptr;

@@ -1,5 +1,5 @@
 // One end of a TLS connection without I/O: converts between encrypted bytes and plaintext with
-// OpenSSL, which reads input in place and appends output to the caller's buffer.
+// OpenSSL, which reads input in place and appends output to a given buffer.
 //
 // Not thread-safe. Buffers only incomplete TLS records.
 #pragma once
@@ -32,8 +32,9 @@ class TlsSession {
   // Whether this end starts the handshake, as clients do.
   bool speaks_first() const { return SSL_is_server(ssl_.get()) == 0; }
 
-  // The maximum key updates (TLS 1.3) that a peer may send without data between them. Each costs a
-  // few key derivations, and OpenSSL processes any number of updates in one call.
+  // The maximum number of key updates (TLS 1.3) that a peer may send without data between them.
+  // Each update costs a few key derivations, and OpenSSL processes any number of updates in one
+  // call.
   static constexpr int kMaxKeyUpdates = 32;
 
   enum class Progress : std::uint8_t { kDone, kNeedsInput, kEnded, kFailed };
@@ -46,7 +47,7 @@ class TlsSession {
   // close_notify. REQUIRES, for Read, Write and Finish: the handshake is done.
   Progress Read(std::string_view& input, std::string& output, std::string_view& plain);
 
-  // Whether Read has more without further input.
+  // Whether Read can return more bytes without further input.
   bool has_plain() const { return SSL_pending(ssl_.get()) > 0; }
 
   // Returns false on failure.

@@ -17,12 +17,12 @@ struct TlsSetup {
   Duration handshake_time = std::chrono::seconds(10);
 };
 
-// The protocol at a server's address.
+// The application protocol that a server requires or accepts in a TLS handshake.
 struct Alpn {
   // In TLS' format, with a length byte before the name: "\x02h2". Clients that offer only other
   // protocols are rejected. Empty: offers are ignored. Must outlive the connections.
   std::string_view protocol = {};
-  bool required = false;  // whether clients that offer none are rejected
+  bool required = false;  // whether clients that offer no protocol are rejected
 };
 
 }  // namespace sluice::net

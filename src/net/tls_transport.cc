@@ -42,9 +42,9 @@ class TlsTransport final : public Transport, private Protocol {
 
   void RequestFlush() override { inner_->RequestFlush(); }
 
-  // Protocols call this after each input, mostly with the value it already has. Input that was held
-  // back is processed before the inner transport reads again, because reading may report the peer's
-  // end at once.
+  // Protocols call this after each input, mostly without a change. Input that was held back is
+  // processed before the inner transport reads again, because that read may report at once that the
+  // peer's input has ended.
   void SetReading(bool reading) override {
     if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
     if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();
@@ -76,8 +76,8 @@ class TlsTransport final : public Transport, private Protocol {
 
   void Flush() override {}
 
-  // The protocol of the inner transport. A server's step in a handshake takes up to 1 ms, and after
-  // a restart all clients reconnect at once.
+  // Called by the inner transport. A server's handshake steps are long tasks, because a step takes
+  // up to 1 ms and all clients reconnect at once after a restart.
   void Receive(std::string_view bytes) override {
     if (input_ended_) return;
     if (state_ == State::kHandshake && !session_.speaks_first()) {

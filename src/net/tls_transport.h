@@ -14,7 +14,7 @@ namespace sluice::net {
 
 // The server's end over `inner`, which must not be started. The transport reports kLost with the
 // cause if the handshake fails or times out, or if the peer closes without close_notify. The
-// connection keeps the current setup of `context`, which need not outlive it.
+// connection keeps the current setup of `context`; the context need not outlive the connection.
 TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context,
                        Alpn alpn = {});
 

@@ -26,8 +26,8 @@ class Disposable {
 // Stores are flushed before callers, so that Redis works while replies to callers are sent.
 enum class FlushStage : std::uint8_t { kStore, kCallers };
 
-// An object with work for the end of an iteration. Must not be destroyed before a requested flush:
-// transports are destroyed by DisposeLater, after all flushes.
+// An object with work for the end of an iteration. Must not be destroyed while a flush is
+// requested. Transports ensure this: DisposeLater destroys them after all flushes.
 class Flushable : public Disposable {
  public:
   explicit Flushable(FlushStage stage) : stage_(stage) {}
@@ -50,7 +50,7 @@ class Protocol {
 
   // Appends bytes to send, at most about kFlushBytes, to `out`, which may already have bytes.
   // Called at the end of an iteration after Transport::RequestFlush, repeatedly until it appends
-  // nothing, and when the socket becomes writable again.
+  // nothing or the kernel accepts no more. Called again when the socket becomes writable.
   virtual void TakeOutput(std::string& out) = 0;
 
   enum class Closure : std::uint8_t {
@@ -68,8 +68,8 @@ class Transport : public Flushable {
  public:
   static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kFlushBytes = 64 * 1024;
-  // The maximum bytes that an ending protocol reads and discards, so that the peer receives the
-  // rest of the output. If the peer sends more, flow control stops it until the end.
+  // A protocol that is ending reads and discards at most about this many bytes, so that the peer
+  // can still receive the rest of the output. If the peer sends more, flow control stops the peer.
   static constexpr std::size_t kMaxDiscarded = 1024 * 1024;
 
   using Flushable::Flushable;
@@ -89,10 +89,10 @@ class Transport : public Flushable {
   // Closes both sides at once. No callback follows.
   virtual void Close() = 0;
 
-  // The number of bytes taken from the protocol that the kernel has not accepted yet.
+  // The number of bytes that were taken from the protocol and not yet accepted by the kernel.
   virtual std::size_t unsent() const = 0;
 
-  // Over TLS, complete from the first call of Receive or TakeOutput on.
+  // Over TLS, the peer is complete only from the first call of Receive or TakeOutput on.
   virtual const Peer& peer() const = 0;
 };
 

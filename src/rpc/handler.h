@@ -1,5 +1,6 @@
 // The interface between services and servers. A handler serves one call at a time: it receives
-// bytes and returns bytes or a status. Handlers do not depend on HTTP, servers not on services.
+// bytes and returns bytes or a status. Handlers do not depend on HTTP, and servers do not depend on
+// services.
 //
 //   server ──Serve(call, request)──▶ handler        unary: exactly one Finish follows
 //   server ◀─Finish(response)─────── handler
@@ -31,20 +32,21 @@ class Call {
   // The time at which the server began to receive the request.
   virtual SteadyTime received() const = 0;
 
-  // The value of the caller's header `name`, which is one of ServerOptions::metadata. nullopt
-  // unless the header occurs exactly once.
+  // The value of the caller's header `name`, which must be in ServerOptions::metadata. nullopt if
+  // the header is absent or occurs more than once.
   virtual std::optional<std::string_view> Metadata(std::string_view name) const = 0;
 
   virtual const net::Peer& peer() const = 0;
 };
 
-// The server's side of a call, used by the handlers' protected functions. Discards its input once
-// the caller is gone.
+// The server's side of a call, used by the handlers' protected functions. After the caller is gone,
+// responses are discarded.
 class UnaryResponder {
  public:
   virtual ~UnaryResponder() = default;
-  // Sends the message with status OK. If the caller is known not to have received it, calls
-  // `on_lost` (unless null) on the loop's thread, possibly after the handler is destroyed.
+  // Sends the message with status OK. If the server learns that the caller did not receive the
+  // message, the server calls `on_lost` (unless null) on the loop's thread, possibly after the
+  // handler is destroyed.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
 };
@@ -63,11 +65,12 @@ class UnaryHandler {
  public:
   virtual ~UnaryHandler() = default;
 
-  // Must call Finish exactly once, before Serve returns or later. `request` is valid until then.
+  // Must call Finish exactly once, before Serve returns or later. `request` is valid until the call
+  // of Finish.
   virtual void Serve(const Call& call, std::string_view request) = 0;
 
-  // The caller has canceled the call or its deadline has passed, so the response is discarded. The
-  // handler must still call Finish, and serves no other call before that.
+  // The caller has canceled the call, or the call's deadline has passed, so the response is
+  // discarded. The handler must still call Finish, and serves no other call before that.
   virtual void OnCancel() {}
 
   // For servers, before each Serve.
@@ -89,8 +92,9 @@ class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
 
-  // A call has begun. Calls of OnMessage, OnHalfClose (once), OnWritable and OnDrain follow in any
-  // order until the handler calls Finish. After OnCancel, the handler may only call Finish.
+  // A call has begun. The server then calls OnMessage, OnHalfClose (at most once, after the last
+  // OnMessage), OnWritable and OnDrain, until the handler calls Finish. After OnCancel, the handler
+  // may only call Finish.
   virtual void OnStart(const Call& call) = 0;
 
   // `message`: the caller's next message, valid until OnMessage returns.
@@ -106,8 +110,8 @@ class StreamHandler {
   // then call Finish with UNAVAILABLE.
   virtual void OnDrain() = 0;
 
-  // The caller has canceled the call or its deadline has passed. Later messages are discarded. The
-  // handler must still call Finish, now or when it can serve another call.
+  // The caller has canceled the call, or the call's deadline has passed. Messages sent from now on
+  // are discarded. The handler must still call Finish, now or when it can serve another call.
   virtual void OnCancel() = 0;
 
   // For servers, before each OnStart.
@@ -117,7 +121,8 @@ class StreamHandler {
   // Copies `message`.
   void Send(std::string_view message) { responder_->Send(message); }
 
-  // The number of sent bytes that the caller's flow-control window does not admit yet.
+  // The number of bytes passed to Send that still wait for the end of the iteration or for the
+  // caller's flow-control window.
   std::size_t unsent_bytes() const { return responder_->unsent_bytes(); }
 
   // Pauses or resumes OnMessage. While paused, flow control stops the caller. At most one message

@@ -13,13 +13,15 @@
 namespace sluice::rpc {
 
 // Exactly one of the factories is set. A server creates a handler for each concurrent call on a
-// loop and reuses it. Handlers are destroyed with the server.
+// loop, and may reuse the handler for later calls. The server may destroy a handler that serves no
+// call. The other handlers are destroyed with the server.
 struct Method {
   std::string path;  // "/sluice.v1.RateLimiter/CheckLimit"
   std::function<std::unique_ptr<UnaryHandler>(net::Loop&)> unary;
   std::function<std::unique_ptr<StreamHandler>(net::Loop&)> stream;
-  // Whether calls are about the server itself, like probes. They do not count toward the server's
-  // max_calls: a connection may have a few even when other calls are refused.
+  // Whether calls of this method are about the server itself, like health checks. Such calls do not
+  // count toward the server's max_calls. A connection may have a few of them open even when other
+  // calls are refused.
   bool is_probe = false;
 };
 

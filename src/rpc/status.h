@@ -40,7 +40,7 @@ struct Status {
 
 namespace sluice {
 
-// An error's code has gRPC's number.
+// ErrorCode has gRPC's numbers.
 inline rpc::Status ToStatus(const Error& error) {
   return {static_cast<rpc::StatusCode>(error.code), error.message};
 }

@@ -1,6 +1,6 @@
-// Decides which calls of one connection are admitted, and counts them: each call takes a place
-// among the server's calls and its peer's, except those of probes, which have a few places of their
-// own.
+// Decides which calls of one connection are admitted, and counts them. Each call takes one of the
+// server's places and counts toward its peer's share of them. Probes have a few places of their own
+// instead.
 //
 // Loop thread only.
 #pragma once

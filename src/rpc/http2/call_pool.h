@@ -14,7 +14,7 @@
 namespace sluice::rpc::http2 {
 
 // A call with one request and one response, and one with any number of messages in both directions.
-// All must outlive the call.
+// All arguments must outlive the call.
 std::unique_ptr<ServerCall> MakeUnaryCall(LoopState& loop, ReusePool<ServerCall>& pool,
                                           const Method& method);
 std::unique_ptr<ServerCall> MakeStreamCall(LoopState& loop, ReusePool<ServerCall>& pool,

@@ -101,14 +101,15 @@ class Connection final : public net::ServedConnection {
     if (session_.paused()) ResumeLater();
     ReadWhileTaken();
     if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
-    // The last input may need no answer, such as a reset or GOAWAY. The flush then begins to
-    // linger.
+    // The last input, such as a reset or GOAWAY, may need no answer. The flush that is requested
+    // here then calls BeginLinger.
     if (IsDone()) transport_->RequestFlush();
     const SteadyTime incomplete = session_.incomplete_since();
     if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
   }
 
-  // What pauses a session takes long, over all connections.
+  // A session pauses when its input takes long. The rest is therefore a long task: it takes turns
+  // with the long tasks of other connections.
   void ResumeLater() {
     resume_ = std::make_shared<bool>(true);
     shard_.loop().PostLong(net::LongWork::kHeaders, [this, posted = std::weak_ptr(resume_)] {
@@ -197,11 +198,11 @@ class Connection final : public net::ServedConnection {
   State state_ = State::kOpen;
   const SteadyTime started_;
   SteadyTime last_received_;
-  SteadyTime last_taken_;  // when the transport last took output after it had sent all
+  SteadyTime last_taken_;  // when the transport last took output; it first sends all earlier output
   SteadyTime pinged_at_{};
   bool held_back_ = false;  // not reading, since the peer does not read
   net::Timer check_timer_;
-  std::shared_ptr<bool> resume_;  // expires the task that processes the rest of the input
+  std::shared_ptr<bool> resume_;  // reset() cancels the task that processes the rest of the input
   net::Timer drain_timer_;
 };
 

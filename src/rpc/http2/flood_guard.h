@@ -51,7 +51,7 @@ class FloodGuard {
     return Count(resets_, now, "too_many_resets", Refusal::kRapidReset);
   }
 
-  // A part of a response was sent, which the peer may answer with control frames.
+  // A part of a response was sent. The peer may answer it with control frames.
   void OnResponse() { controls_.Reset(); }
 
   // The peer floods the connection in another way.

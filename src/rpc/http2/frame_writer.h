@@ -1,5 +1,5 @@
-// The frames that the server sends on one connection, and the flow-control window that it returns.
-// nghttp2 queues them; the transport is asked for a flush.
+// The frames that the server sends on one connection, also those that return flow-control window.
+// nghttp2 queues the frames until the transport's next flush.
 //
 // Loop thread only.
 #pragma once
@@ -38,10 +38,10 @@ class FrameWriter {
 
   void ReturnWindow(std::int32_t stream, std::size_t bytes);
 
-  // nghttp2 sends the reset before any DATA.
+  // nghttp2 sends the reset before all queued DATA.
   void SubmitReset(std::int32_t stream, std::uint32_t error);
   void SubmitPing();
-  // Announces the final GOAWAY: calls that are on their way are still accepted.
+  // Sends a first GOAWAY, which announces the final one. Until then, new calls are still accepted.
   void SubmitShutdownNotice();
   void SubmitGoaway(std::uint32_t error, std::string_view text);
 

@@ -19,13 +19,14 @@ namespace sluice::rpc::http2 {
 
 // How much of a server's limits the connections of one peer (net::Peer::network) on a loop use.
 //
-// A peer may use at most kShare times what is left. So it gets three quarters while it is alone,
-// and any number of peers together leave some for the next one. While much is left,
-// nothing is refused, because one peer may be a proxy with many callers.
+// On each loop, a peer may use at most kShare times as much as is left. So a peer that is alone and
+// on one loop can use three quarters of a limit, and any number of peers together leave some for
+// the next peer. While much is left, nothing is refused, because one peer may be a proxy with many
+// callers.
 struct PeerUse {
   static constexpr std::int64_t kShare = 3;
 
-  // Whether a peer that uses `used` has its share or less, if `left` of the limit is left.
+  // Whether a peer that uses `used` of a limit is within its share, if `left` of the limit is free.
   static bool IsWithinShare(std::int64_t used, std::int64_t left) { return used <= kShare * left; }
 
   std::size_t connections = 0;
@@ -51,17 +52,18 @@ class LoopState {
   void Count(Refusal refusal) { shared_.metrics.Count(refusal); }
 
   Inflater& inflater() { return inflater_; }
-  // After inflating this much, an iteration lets other connections run: a few compressed bytes can
-  // take as long as a thousand calls.
+  // After inflating more than this, an iteration lets other connections run, because a few
+  // compressed bytes can take as long as a thousand calls.
   static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
-  // Whether this iteration has inflated less than kInflatedBytesPerIteration, over all connections.
+  // Whether this iteration has inflated at most kInflatedBytesPerIteration, over all connections.
   bool MayInflate() {
     const SteadyTime now = loop_.now();
     if (std::exchange(inflate_iteration_, now) != now) inflated_before_ = inflater_.total();
     return inflater_.total() - inflated_before_ <= kInflatedBytesPerIteration;
   }
 
-  // The peer that `network` names. REQUIRES: ForgetPeer is called once for each call of FindPeer.
+  // Counts a connection of the peer `network`, and returns the peer. REQUIRES: ForgetPeer is called
+  // once for each call of FindPeer.
   PeerUse& FindPeer(const std::string& network) {
     PeerUse& peer = peers_[network];
     ++peer.connections;
@@ -79,7 +81,7 @@ class LoopState {
   net::Loop& loop_;
   Inflater inflater_;
   SteadyTime inflate_iteration_{};                  // in which inflated_before_ was set
-  std::size_t inflated_before_ = 0;                 // before the iteration
+  std::size_t inflated_before_ = 0;                 // total() before that iteration
   std::unordered_map<std::string, PeerUse> peers_;  // with a connection
   CallCounts unary_calls_;
 };

@@ -1,10 +1,11 @@
 // Limits the memory that one connection uses for messages that are incomplete, not yet delivered or
-// not yet taken by the peer, and decides which of its large messages can be received now. The same
-// bytes count for its peer and for the server.
+// not yet taken by the peer, and decides which large messages the connection can receive now. The
+// same bytes count toward the limits of the connection's peer and of the server.
 //
 // A small message always fits the caller's window. A large message needs WINDOW_UPDATE before it is
-// complete. It gets one only with a part of kReservableBytes, granted in order of arrival. So if
-// memory is short, large messages are received one after another, without deadlock.
+// complete. The caller gets WINDOW_UPDATE only when a part of kReservableBytes is granted to the
+// message. Parts are granted in order of arrival. So if memory is short, large messages are
+// received one after another, without deadlock.
 //
 // Loop thread only.
 #pragma once
@@ -32,18 +33,18 @@ class MessageMemory {
 
   MessageMemory(LoopState& loop, PeerUse& peer) : loop_(loop), peer_(peer) {}
 
-  // Requests memory for a message of `bytes`. Returns whether it was granted at once; otherwise
-  // on_granted is called later.
+  // Requests memory for a message of `bytes`. When the memory is granted, on_granted is called,
+  // possibly before Reserve returns. Returns whether it was granted in this call.
   bool Reserve(MemoryReservation& reservation, std::size_t bytes);
-  // Returns what is reserved, or cancels the request.
+  // Frees the reserved memory, or cancels the request.
   void Release(MemoryReservation& reservation);
 
   // Records that a stream's unfinished bytes changed from `before` to `after`. Returns false if
   // they have grown beyond the limit of this connection, its peer or the server.
   bool Count(std::size_t before, std::size_t after);
 
-  // Bytes of responses. Nearly all are taken in the iteration that adds them. So bytes that are
-  // left count only when CountOutput is called.
+  // Bytes of responses. Nearly all are taken in the iteration that adds them. So CountOutput counts
+  // only the bytes left when it is called.
   void AddOutput(std::size_t bytes) { output_ += bytes; }
   void RemoveOutput(std::size_t bytes) {
     output_ -= bytes;

@@ -39,7 +39,7 @@ class MessageReader {
   // The length of the incomplete or too large message that Take found. 0 if it is not known yet.
   std::size_t expected() const { return expected_; }
 
-  // Whether bytes of a compressed message are to be taken.
+  // Whether the next message is compressed. False if no byte of it has been received.
   bool next_is_compressed() const { return pending() > 0 && buffer_[taken_] != 0; }
 
   // The number of bytes received but not taken yet.

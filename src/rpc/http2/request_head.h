@@ -1,6 +1,6 @@
 // The header fields of a request: those of the gRPC protocol, and the metadata that handlers read.
-// Nothing else is kept: compression makes the fields of an attacker's request small on the wire,
-// but not in memory. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
+// Nothing else is kept, because an attacker can compress large fields to a few bytes on the wire,
+// but they are large in memory. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //
 // Loop thread only. Reused for later requests, so that it seldom allocates.
 #pragma once
@@ -19,8 +19,8 @@ namespace sluice::rpc::http2 {
 // The compression of messages.
 enum class Encoding : std::uint8_t { kIdentity, kGzip, kDeflate, kUnknown };
 
-// Parses grpc-timeout: 1 to 8 digits and a unit, one of H M S m u n. Returns nullopt if it is
-// malformed, and nanoseconds::max() (no timeout) on overflow.
+// Parses grpc-timeout: 1 to 8 digits and a unit, one of H M S m u n. Returns nullopt if `text`
+// is malformed, and nanoseconds::max() (no timeout) on overflow.
 std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text);
 
 class RequestHead {
@@ -36,7 +36,8 @@ class RequestHead {
   // the request. Drops fields beyond kMaxBytes.
   void Add(std::string_view name, std::string_view value, std::span<const std::string> names);
 
-  // The number of bytes kept, or 0 if they are so few that the limit on calls bounds them.
+  // The number of bytes kept, or 0 if they are few: the limit on calls bounds the memory of small
+  // requests.
   std::size_t large_bytes() const { return text_.size() > kSmallBytes ? text_.size() : 0; }
 
   bool too_large() const { return size_ > kMaxBytes; }
@@ -52,7 +53,7 @@ class RequestHead {
   Encoding encoding() const { return encoding_; }
   std::string_view encoding_name() const { return Text(encoding_name_); }
 
-  // The value of a metadata field, or nullopt unless the field occurs exactly once.
+  // The value of a metadata field. nullopt if the field is absent or occurs more than once.
   std::optional<std::string_view> Metadata(std::string_view name) const;
 
  private:

@@ -1,4 +1,5 @@
-// Objects that are reused, so that they are seldom made. Keeps as many as recent load needs.
+// Objects that are reused, so that they are seldom made. Trim destroys objects that recent load did
+// not need.
 //
 // Loop thread only. Owns its objects, also those in use.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace sluice::rpc::http2 {
 
-// A base of objects in a ReusePool.
+// The base class of objects in a ReusePool.
 struct Reusable {
   std::size_t pool_place = 0;
 };
@@ -35,7 +36,7 @@ class ReusePool {
 
   void Return(T& object) { free_.push_back(&object); }
 
-  // Destroys up to `max` objects that were free since the last Trim.
+  // Destroys up to `max` objects that have been free all the time since the last Trim.
   void Trim(std::size_t max) {
     const std::size_t count = std::min(least_free_, max);
     for (std::size_t i = 0; i < count; ++i) {

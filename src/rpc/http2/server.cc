@@ -43,7 +43,7 @@ Server::~Server() {
   threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()].reset(); });
 }
 
-// Open streams do not delay the quiet time.
+// Only unary calls delay the quiet time. Open streams do not.
 void Server::Stop(Duration drain) {
   connections_->Stop(drain, [this, before = UnaryCalls()]() mutable {
     const CallCounts now = UnaryCalls();

@@ -34,8 +34,8 @@ class Server {
   const Address& address() const { return connections_->address(); }
 
   // Keeps serving for up to half of `drain` while unary calls arrive or are open, so that callers
-  // that watch the health service can leave. Then stops accepting connections, sends GOAWAY, asks
-  // streams to end and lets open calls finish. Connections still open after `drain` are closed.
+  // that watch the health service can leave. Then stops accepting connections, sends GOAWAY, calls
+  // OnDrain of streams and lets open calls finish. Connections still open after `drain` are closed.
   // Returns when no connection is left, at most a moment after `drain`. The handlers of unfinished
   // calls are destroyed with the server.
   void Stop(Duration drain);

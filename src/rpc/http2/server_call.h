@@ -22,7 +22,7 @@
 
 namespace sluice::rpc::http2 {
 
-// The stream of a call, as the call uses it.
+// The functions of a stream that its call uses.
 class CallStream : public Call {
  public:
   virtual const RequestHead& head() const = 0;
@@ -63,7 +63,8 @@ class ServerCall : public Reusable {
   // The stream is closed, so the caller is gone.
   virtual void Detach() = 0;
   virtual void OnDrain() {}
-  // For streaming calls: all output is sent; the handler has resumed reading.
+  // For streaming calls. OnWritable: all output was sent. OnResumed: the handler has resumed
+  // reading, or deferred messages can be delivered.
   virtual void OnWritable() {}
   virtual void OnResumed() {}
   // Whether this is a streaming call, which has no time limit between messages.
@@ -84,11 +85,11 @@ class ServerCall : public Reusable {
 
   using Next = MessageReader::Next;
 
-  // Binds the call to `stream`. If its deadline has passed, ends the call and returns false.
+  // Binds the call to `stream`. If the call's deadline has passed, ends the call and returns false.
   bool Attach(CallStream& stream);
 
-  // Takes the next message, decompressed. A message that is too large or invalid, also compressed,
-  // fails the call.
+  // Takes the next message, decompressed. If the message is invalid, or too large before or after
+  // decompression, fails the call.
   Next TakeMessage(std::string_view& message);
 
   // Frees the call and returns its stream, for the response.

@@ -31,19 +31,22 @@ struct ServerOptions {
   // (net/loop_connections.h). If all connections wait for answers, the new one gets answers to
   // probes only, and ends after a second.
   std::size_t max_connections = 100'000;
-  // A connection gets GOAWAY at this age, with 10 % jitter. Streams are asked to end and open calls
-  // finish. The caller then reconnects, perhaps to another server. Zero disables this.
+  // A connection gets GOAWAY at this age (varied by up to 10 %). OnDrain is called for its streams,
+  // and its open calls finish. The caller then reconnects, perhaps to another server. Zero disables
+  // this.
   Duration max_connection_age{};
-  // The maximum number of open calls, except of probes. More are refused (REFUSED_STREAM), so
-  // callers can retry. A peer may have at most three times as many as are left.
+  // The maximum number of open calls, except of probes. Further calls are refused (REFUSED_STREAM),
+  // so callers can retry. On each loop, a peer may have at most three times as many calls as are
+  // left.
   std::size_t max_calls = 100'000;
-  // Whether the caller of a call is known. While half of max_calls is used, calls of unknown
-  // callers are refused. Null: all callers are known. Called on io threads.
+  // Whether the caller of a call is known. While more than half of max_calls is used, calls of
+  // unknown callers are refused. Null: all callers are known. Called on io threads.
   std::function<bool(const Call&)> knows_caller = nullptr;
   // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
   std::vector<std::string> metadata = {"authorization"};
-  // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
-  // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
+  // The maximum bytes of messages that are incomplete or not taken yet, over all connections. If a
+  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED, and its calls whose
+  // responses have been unread longest are reset.
   std::size_t max_buffered_bytes = 96 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();

@@ -20,8 +20,8 @@ Session::~Session() {
   nghttp2_session_del(nghttp2_);
 }
 
-// All streams share the connection's window, so it is returned at once: a paused stream must not
-// block the others.
+// All streams share the connection's window, so this window is returned at once: a paused stream
+// must not block the others.
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
   heads_received_ = 0;
@@ -65,8 +65,8 @@ void Session::TakeOutput(std::string& out) {
   if (out.size() < net::Transport::kFlushBytes) BoundOutput();
 }
 
-// The remaining output waits for the peer's windows. If it is too much, resets the calls that have
-// waited longest.
+// The remaining output waits for the peer's windows. If there is too much output, resets the calls
+// whose output has waited longest.
 void Session::BoundOutput() {
   while (context_.memory.output() > 0 && !context_.memory.IsWithinLimits()) {
     shard_.state().Count(Refusal::kUnsent);
@@ -173,8 +173,8 @@ void Session::SendPing() {
   context_.frames.SubmitPing();
 }
 
-// Within a header block, no other frame may be sent or received. A request that is incomplete there
-// can only be ended by closing the connection.
+// Within a header block, the peer may send no other frame. If the block is not complete in time,
+// only closing the connection ends the request.
 bool Session::EndIncomplete(SteadyTime time) {
   while (incomplete_since() <= time) {
     Stream& stream = context_.incomplete_requests.front();

@@ -44,16 +44,15 @@ class Session {
   // Closes all streams as if the peer had reset them.
   void CloseStreams();
 
-  // BeginDrain sends a first GOAWAY, which announces the shutdown, and a PING. After its ack the
-  // peer starts no new calls, and EndDrain sends the final GOAWAY.
+  // BeginDrain sends a first GOAWAY, which announces the shutdown, and a PING. After the ack of the
+  // PING, the peer starts no new calls. EndDrain then sends the final GOAWAY.
   void BeginDrain();
   void EndDrain();
 
   void SendPing();
 
-  // The time since which the oldest request has been incomplete, and the time since which bytes of
-  // a response have waited for the peer to take them. SteadyTime::max() if no request or response
-  // waits.
+  // The time at which the longest wait of an incomplete request began, and the time at which the
+  // longest wait of unsent response bytes began. SteadyTime::max() if there is no such wait.
   SteadyTime incomplete_since() const { return context_.incomplete_requests.oldest(); }
   SteadyTime unsent_since() const { return context_.unsent_responses.oldest(); }
   // Ends the requests and responses that have waited since `time` or longer. Returns false if the
@@ -64,7 +63,7 @@ class Session {
   CallAdmission& admission() { return admission_; }
   const CallAdmission& admission() const { return admission_; }
   bool has_streams() const { return !streams_.empty(); }
-  // Whether calls are open other than those of probes.
+  // Whether calls other than those of probes are open.
   bool has_calls() const {
     return streams_.size() > static_cast<std::size_t>(admission_.open_probes());
   }
@@ -72,11 +71,12 @@ class Session {
   bool pinged() const { return pings_ > 0; }  // a PING waits for its ack
 
  private:
-  // A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
-  // get an error, but decompressing them takes time: one byte can become a field of 4 KB.
+  // A header block beyond this size ends the connection. A smaller block beyond
+  // RequestHead::kMaxBytes gets an error. Decompressing such blocks takes time, because one byte
+  // can become a field of 4 KB.
   static constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
-  // After this many, other connections run: 16 KiB received can decompress to a thousand times as
-  // much.
+  // After this many decompressed bytes, other connections run, because 16 KiB received can
+  // decompress to a thousand times as much.
   static constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
 
   const std::string& network() const { return context_.transport.peer().network; }
@@ -95,8 +95,8 @@ class Session {
   bool OnControl(const nghttp2_frame_hd& head);
   bool OnReset(std::int32_t id);
 
-  // What nghttp2 reports of frames, by its callbacks. It parses frames and enforces the protocol's
-  // rules. A header block is that of a request, or of its trailers.
+  // nghttp2 parses frames, enforces the protocol's rules, and reports frames through callbacks. A
+  // header block belongs to a request (`is_request`) or to its trailers.
   struct Callbacks;
   nghttp2_session* MakeNghttp2();
   void OnBeginHeaders(std::int32_t id, bool is_request);

@@ -33,8 +33,8 @@ const nghttp2_option* Options() {
 struct Session::Callbacks {
   static Session& Of(void* session) { return *static_cast<Session*>(session); }
 
-  // Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores PRIORITY frames, even invalid
-  // ones.
+  // Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores even invalid PRIORITY frames, so
+  // they are rejected here.
   static int OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void*) {
     const bool fine = head->type != NGHTTP2_PRIORITY || head->stream_id != 0;
     return fine ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -98,8 +98,8 @@ nghttp2_session* Session::MakeNghttp2() {
 
 void Session::OnFrameSent(const nghttp2_frame& frame) {
   const nghttp2_frame_hd& head = frame.hd;
-  // If a peer breaks the protocol in a call, the server has to reset the call. That counts like a
-  // reset by the peer. With any other code, the server chose to reset the call.
+  // If a peer breaks the protocol in a call, nghttp2 resets the call. Such a reset counts like a
+  // reset by the peer. The server itself resets calls only with the codes below.
   if (head.type == NGHTTP2_RST_STREAM) {
     const std::uint32_t error = frame.rst_stream.error_code;
     const bool chosen =

@@ -1,5 +1,5 @@
-// The part of a server on one loop, besides its connections: the state that they share, and
-// reusable streams and calls.
+// The part of a server on one loop, without its connections: the state that the connections share,
+// and reusable streams and calls.
 //
 // Loop thread only.
 #pragma once
@@ -33,7 +33,7 @@ class Shard {
   Stream& TakeStream();
   void ReturnStream(Stream& stream) { streams_.Return(stream); }
 
-  // Makes the metric of open calls current.
+  // Updates the metric of open calls.
   void PublishOpenCalls();
 
  private:

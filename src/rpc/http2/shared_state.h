@@ -51,7 +51,8 @@ struct SharedState {
   const ServerOptions options;
   const Times times;
   ServerMetrics metrics{*options.metrics};
-  // How many calls may still begin. Below 0 if handlers work on calls that have ended.
+  // How many calls may still begin. Can be below 0 while handlers still work on calls whose streams
+  // have ended.
   std::atomic<std::int64_t> free_calls = static_cast<std::int64_t>(options.max_calls);
   std::atomic<std::size_t> buffered_bytes = 0;  // counted by MessageMemory
 };

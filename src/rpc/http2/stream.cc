@@ -82,7 +82,8 @@ void Stream::SetDeadline() {
   if (timeout && *timeout < SteadyTime::max() - received_) deadline_ = received_ + *timeout;
 }
 
-// An iteration may take longer than a short deadline, so those need the current time.
+// An iteration may take longer than a short timeout. So with a short timeout, the deadline is
+// compared with the current time.
 bool Stream::overdue() const {
   constexpr std::chrono::milliseconds kShort(1);
   if (deadline_ <= context_->now()) return true;
@@ -174,7 +175,7 @@ void Stream::NoteUnfinished(std::size_t bytes) {
   if (!CountRequest(bytes) && call_ != nullptr) call_->Fail(TooMuchMemory());
 }
 
-// Counts the headers with `bytes` of messages. Returns false if the call should fail.
+// Counts the request's headers and `bytes` of its messages. Returns false if the call should fail.
 bool Stream::CountRequest(std::size_t bytes) {
   bytes += head_.large_bytes();
   if (bytes == unfinished_) return true;
@@ -265,8 +266,8 @@ void Stream::DropUnsent() {
   taken_ = 0;
 }
 
-// Bytes that are added while others wait have no time of their own: their time begins when the
-// others have been taken. So a byte is given up after one to two times `stall`.
+// If bytes are added while other bytes wait, the wait of the added bytes begins only when the other
+// bytes have been taken. So a call is reset when a byte has waited one to two times Times::stall.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;
   context_->memory.RemoveOutput(count);

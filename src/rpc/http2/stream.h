@@ -52,8 +52,8 @@ class Stream final : public CallStream, public Reusable {
   void OnIncomplete();
 
   // Output, called by the session. Copies output to `buffer` and returns the number of bytes, or
-  // kWait if there is no output yet. Sets `last` with the response's last bytes, once the trailers
-  // are submitted.
+  // kWait if there is no output yet. With the last bytes of the response, submits the trailers and
+  // sets `last`.
   static constexpr std::size_t kWait = SIZE_MAX;
   std::size_t TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last);
 
@@ -122,7 +122,7 @@ class Stream final : public CallStream, public Reusable {
   std::size_t unfinished_ = 0;  // bytes of the request that MessageMemory counts
   std::string output_;
   std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
-  std::size_t due_ = 0;    // unsent bytes that date from unsent_.since
+  std::size_t due_ = 0;    // unsent bytes that have waited since unsent_.since
   Status status_;          // for the trailers, valid in kLast
   std::function<void()> on_lost_;
 };

@@ -135,7 +135,7 @@ class StreamCall final : public ServerCall, public StreamResponder {
   const std::unique_ptr<StreamHandler> handler_;
   net::Timer defer_timer_;
   State state_ = State::kFree;
-  bool delivering_ = false;  // Deliver is on the stack and releases the call if it ends
+  bool delivering_ = false;  // Deliver is on the stack, and releases a call that ends
 };
 
 }  // namespace
