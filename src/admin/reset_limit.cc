@@ -58,7 +58,8 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   keys_ = std::move(keys).value();
   domain_ = request.domain;
   deadline_ = request.deadline;
-  // First, and whatever the store's result is, because in an outage this server's counters decide.
+  // This server's counters are reset first, and even if the store then fails, because in an outage
+  // these counters decide.
   ForgetHere();
   ResetIn(limiter_.local_store(), local_);
 }

@@ -4,9 +4,9 @@
 // and logs every mistake.
 //
 // A change is read when the files have not changed for `settle`, or two seconds after the first
-// change. A set with mistakes may be half
-// written, so it is read again after `second_look` before the mistakes are reported. Explicit
-// requests (Reload, RequestReload) are answered from the current files.
+// change. A set with mistakes may be half written, so it is read again after `second_look` before
+// the mistakes are reported. Explicit requests (Reload, RequestReload) are answered from the
+// current files.
 //
 // Thread-safe. Memory: during a reload both sets exist. The old set is freed on this thread, when
 // the last call that uses it has ended.
@@ -119,7 +119,7 @@ class RuleReloader {
   RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
-  std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // still used by a call
+  std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // freed when no call uses them
   Time loaded_at_;
 
   Mutex mutex_;

@@ -104,7 +104,7 @@ class Server {
   Worker worker_;
   WatchService watch_;
   RateLimiterService rate_limiter_;
-  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: the setting envoy is off
+  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: no envoy.rules and no envoy.xds.server
   WrongTokens wrong_tokens_{*metrics_};
   const AdminAccess public_access_;           // for operator calls on the public addresses
   std::unique_ptr<net::Timer> upkeep_timer_;  // on io-0

@@ -24,7 +24,7 @@ class ServerRules final : public RuleSource {
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
-    HealthService& health;  // becomes ready when the rules are, as envoy.xds.ready defines
+    HealthService& health;  // ready when the rules are ready: envoy.xds.ready
   };
 
   // Activates `first` before it returns. REQUIRES: first.ok()

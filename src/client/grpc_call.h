@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// A message after gRPC's header, which says that the message is not compressed, and its size.
+// Returns `message` after gRPC's header: a zero byte (not compressed) and the size in four bytes.
 std::string GrpcFrame(std::string_view message);
 
 class GrpcCall {
@@ -32,7 +32,7 @@ class GrpcCall {
  protected:
   virtual void OnMessage(std::string_view message) = 0;
 
-  // The connection's last callback. If the connection is lost, it does not call this.
+  // The connection's last callback. A connection that is lost does not call this.
   virtual void OnStatus(const GrpcStatus& status) = 0;
 
   // Resets an ended call for reuse. Keeps allocated memory.

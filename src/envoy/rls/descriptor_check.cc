@@ -136,9 +136,9 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
   }
 }
 
-// A full window admits no hit until it ends. So the answer allows the caller to deny requests
-// without asking until then, except in modes in which one full limit does not deny a request, and
-// except if this server's share of the limit has decided.
+// A full window admits no hit until it ends. So the quota lets the caller itself deny requests
+// until then. There is no quota in modes in which one full limit does not deny a request, and none
+// if this server's share of the limit has decided.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;
