@@ -1,5 +1,6 @@
 // Access control for operator calls: explain, list, reset, reload. The same for all protocols. A
-// peer's address never grants access, since a proxy on the machine makes every caller local.
+// peer's address never grants access, since a proxy on the machine gives every caller a local
+// address.
 //
 // AdminAccess is a plain value; thread-safe while it is not changed.
 #pragma once
@@ -21,9 +22,9 @@
 
 namespace sluice {
 
-// Counts callers with a wrong admin token, logs them at most once a second, and slows those who try
-// many: after ten, a peer may try one a second. A peer is what net::Peer calls a network; peers
-// whose hashes are equal share the ten.
+// Counts wrong admin tokens, logs at most one of them a second, and slows peers that try many:
+// after ten wrong tokens, a peer may try one token a second. All peers of a network
+// (net::Peer::network) count as one peer, and so do networks whose hashes are equal.
 //
 // Thread-safe.
 class WrongTokens {
@@ -31,9 +32,9 @@ class WrongTokens {
   // `metrics` must outlive this.
   explicit WrongTokens(MetricsRegistry& metrics);
 
-  // Whether the peer may try a token. If not, that is counted.
+  // Whether the peer may try a token. If not, the refusal is counted.
   bool MayTry(const net::Peer& peer, SteadyTime now) SLUICE_EXCLUDES(mutex_);
-  // The peer's token was wrong.
+  // Counts and logs a wrong token of the peer.
   void Note(const net::Peer& peer, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
@@ -45,14 +46,14 @@ class WrongTokens {
   Counter& wrong_;
   Counter& slowed_;
   Mutex mutex_;
-  // By the peer's hash: the time at which all its wrong tokens are forgotten. One is forgotten each
-  // second.
+  // By the peer's hash: the time at which all wrong tokens of the peer are forgotten. One token is
+  // forgotten each second.
   std::array<SteadyTime, 1024> paid_until_ SLUICE_GUARDED_BY(mutex_){};
   SteadyTime next_log_ SLUICE_GUARDED_BY(mutex_);
 };
 
 struct AdminAccess {
-  // Every caller of the listener is an operator: it is a unix socket of the server's user.
+  // Every caller is an operator, because the listener is a unix socket of the server's user.
   bool trusted_listener = false;
   // Grants access to callers that send `authorization: Bearer <token>`. Null or empty: no token is
   // accepted. Must outlive this.
@@ -74,7 +75,8 @@ struct AdminAccess {
   // and kResourceExhausted mean that a valid admin token can grant access.
   Result<std::string_view> Admit(const Caller& caller) const;
 
-  // Call it if Admit refused the caller and nothing else admits it, either.
+  // Call this if Admit has refused the caller and nothing else admits the caller. Notes a wrong
+  // token if the caller has sent a token.
   void NoteRefused(const Caller& caller) const;
 };
 

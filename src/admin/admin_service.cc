@@ -63,7 +63,7 @@ class AdminHandler : public rpc::UnaryHandler {
   Request message_;
 };
 
-// The calls for the counters of a request. Neither blocks.
+// Explain and ResetLimit, the calls for the counters of a request. They do not block.
 
 // A check of the domain and attributes of `request`, with views into it.
 template <typename Request>
@@ -182,7 +182,7 @@ class ResetLimitHandler final : public AdminHandler<v1::ResetLimitRequest>, priv
       : AdminHandler(uses), ResetCall(uses->limiter) {}
 
  private:
-  // Attributes may be personal or secret.
+  // Attributes may be personal or secret, so they are not logged.
   void Answer(const rpc::Call& call) override {
     spdlog::info("admin: {} resets counters of domain \"{}\", {}", caller(),
                  LogText(message().domain()),
@@ -204,7 +204,7 @@ v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain)
   v1::ListRulesResponse response;
   const auto rules = limiter.rules();
   for (const IndexedRule& rule : rules->index->rules()) {
-    // Without a place in a file: the rule for limits that Envoy's requests contain.
+    // The rule for limits that Envoy's requests contain has no place in a file, and is not listed.
     if (rule.rule.location.empty() || (!domain.empty() && domain != rule.domain)) continue;
     v1::RuleInfo& info = *response.add_rules();
     info.set_domain(rule.domain);

@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-// All must outlive the servers that use the methods. Stop `worker` before them.
+// All must outlive the servers that use the methods. Stop `worker` before these servers are
+// destroyed.
 struct AdminDependencies {
   Limiter& limiter;
   AdminAccess access;

@@ -85,8 +85,8 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If no limit was evaluated, the check was decided without the store. The answer to a check
-// does not contain the grants that servers hold.
+// If no limit was evaluated, the check was decided without the store. Then a peek reads the states
+// of the counters. It also reads the grants that servers hold, which no answer to a check contains.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();
@@ -149,7 +149,7 @@ void ExplainCall::OnPeeked() {
   Deliver();
 }
 
-// The call may have been started again before OnExplained returns.
+// The call may be started again before OnExplained returns, so the members are moved out first.
 void ExplainCall::Deliver() {
   const auto rules = std::move(rules_);
   const auto explanation = std::move(explanation_);

@@ -36,16 +36,16 @@ struct Explanation {
   std::vector<ExplainedRule> rules;  // the matching rules, in the order of the rule file
 };
 
-// One explanation. Derived classes call Start and receive the result in OnExplained. May be started
-// again from then on.
+// One explanation. Derived classes call Start and receive the result in OnExplained. From then on,
+// Start may be called again.
 class ExplainCall : private CheckCall {
  public:
   explicit ExplainCall(Limiter& limiter) : CheckCall(limiter), limiter_(limiter), peek_(*this) {}
 
-  // Explains `asked` with a cost of 1, in any mode, and takes nothing. In a domain of
-  // Envoy's rules, the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data it
-  // refers to must live until OnExplained, which is called exactly once, possibly before Start
-  // returns.
+  // Explains `asked` as a peek with a cost of 1, whatever its mode and cost are. In a domain of
+  // Envoy's rules, the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data
+  // that `asked` refers to must live until OnExplained, which is called exactly once, possibly
+  // before Start returns.
   void Start(const CheckRequest& asked);
 
  private:
@@ -69,15 +69,15 @@ class ExplainCall : private CheckCall {
   void Deliver();
 
   Limiter& limiter_;
-  std::string counter_;  // viewed by the request, if it is a descriptor of Envoy's
+  std::string counter_;                       // of Envoy's descriptor; viewed by the request
   std::shared_ptr<const ActiveRules> rules_;  // viewed by explanation_
   MatchResult matched_;
   Result<Explanation> explanation_ = Explanation{};
   Peek peek_;
 };
 
-// The attributes of the rule's `per` that the request lacks: 'attribute "user" is missing'. Empty
-// if none is missing.
+// The attributes of the rule's `per` that the request lacks, or that are not the IP addresses that
+// the rule needs: 'attribute "user" is missing'. Empty if there are no such attributes.
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes);
 
 }  // namespace sluice

@@ -26,7 +26,7 @@ Error NoSuchRule(const CheckRequest& request, std::string_view rule,
                       names.empty() ? "none does" : "those that do: ", fmt::join(names, ", "))};
 }
 
-// The keys of `rule`, or of all rules.
+// The keys of `rule`, or of all rules if `rule` is empty.
 Result<std::vector<std::string>> KeysOf(std::span<const RuleMatch> matches, std::string_view rule,
                                         const CheckRequest& request) {
   std::vector<std::string> keys;
@@ -58,12 +58,13 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   keys_ = std::move(keys).value();
   domain_ = request.domain;
   deadline_ = request.deadline;
-  // Done first, and independent of the store's result: in an outage these counters decide.
+  // This server's counters are reset first, and even if the store then fails, because in an outage
+  // these counters decide.
   ForgetHere();
   ResetIn(limiter_.local_store(), local_);
 }
 
-// Clears what this server has learned or taken from the counters.
+// Removes the states of the counters that this server remembers, and the units that it holds.
 void ResetCall::ForgetHere() {
   for (const std::string& key : keys_) {
     limiter_.fallback().Forget(key);

@@ -15,8 +15,8 @@ namespace sluice {
 
 class Limiter;
 
-// One reset. Derived classes call Start and receive the result in OnReset. May be started again
-// from then on.
+// One reset. Derived classes call Start and receive the result in OnReset. From then on, Start may
+// be called again.
 class ResetCall {
  public:
   explicit ResetCall(Limiter& limiter) : limiter_(limiter), local_(*this), shared_(*this) {}
@@ -24,10 +24,10 @@ class ResetCall {
   ResetCall(const ResetCall&) = delete;
   ResetCall& operator=(const ResetCall&) = delete;
 
-  // Resets the counters of every rule that matches `request`, or only those of `rule` if it is not
-  // empty: in the store, for the whole fleet, and in this server's fallback. The data it refers to
-  // must live until OnReset, which is called exactly once, at most about two seconds later,
-  // possibly before Start returns.
+  // Resets the counters of every rule that matches `request`, or only the counters of `rule` if
+  // `rule` is not empty: in the store, for the whole fleet, and in this server's fallback. The data
+  // that `request` refers to must live until OnReset, which is called exactly once, at most about
+  // two seconds later, possibly before Start returns.
   void Start(CheckRequest request, std::string_view rule);
 
  private:
@@ -38,8 +38,9 @@ class ResetCall {
     ResetCall& call;
   };
 
-  // The counters' keys, used or not. Fails with kNotFound if `rule` does not match or lacks an
-  // attribute, and with kUnavailable if the store failed.
+  // The keys of the counters, also of counters that do not exist yet. Fails with kInvalidArgument
+  // if the request is not valid, with kNotFound if `rule` does not match or the request lacks an
+  // attribute that `rule` needs, and with kUnavailable if the store failed.
   virtual void OnReset(Result<std::vector<std::string>> keys) = 0;
 
   void ForgetHere();
@@ -50,7 +51,7 @@ class ResetCall {
   std::string_view domain_;
   SteadyTime deadline_;
   std::vector<std::string> keys_;
-  Reset local_;   // first
+  Reset local_;   // in this server's fallback; comes first
   Reset shared_;  // in the store, for the whole fleet
 };
 

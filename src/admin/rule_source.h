@@ -1,4 +1,4 @@
-// The source of the limiter's rules, which front ends can ask to reload. In sluiced, ServerRules.
+// The source of the limiter's rules, which operator calls reload. In sluiced, ServerRules.
 //
 // Thread-safe.
 #pragma once
@@ -14,24 +14,25 @@
 namespace sluice {
 
 struct ReloadResult {
-  // Whether the rules read are now active, even if unchanged. If not, the previous rules remain.
+  // Whether the rules that were read are now active, even if they are unchanged. If not, the
+  // previous rules remain active.
   bool applied = false;
-  bool unchanged = false;  // the files are those of the active rules
+  bool unchanged = false;  // the files equal those of the active rules
   // Every mistake found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now
-  Time loaded_at;         // when they were loaded
+  Time loaded_at;         // when the active rules were loaded
 };
 
 class RuleSource {
  public:
   virtual ~RuleSource() = default;
 
-  // Reads the rules, all or nothing, and returns when they are active or refused. Blocks while
+  // Reads the rules, all or nothing. Returns when the rules are active or refused. Blocks while
   // reading (seconds for 100,000 rules), so do not call it on a thread that serves checks.
   virtual ReloadResult Reload() = 0;
 
-  // Absent: no rules come from a control plane. Does not block.
+  // The state of the control plane; absent: no rules come from a control plane. Does not block.
   virtual std::optional<envoy::XdsStatus> xds() const { return std::nullopt; }
 };
 

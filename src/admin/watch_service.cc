@@ -103,7 +103,8 @@ void FillKeys(const std::vector<KeySketch::Entry>& from, bool show,
 
 }  // namespace
 
-// One watcher. By its serial, it ignores answers of the worker that come after the call has ended.
+// One watcher. If an answer of the worker comes after its call has ended, the serial number does
+// not match, and the answer is ignored.
 class WatchService::Handler final : public rpc::StreamHandler {
  public:
   Handler(WatchService& service, std::shared_ptr<const AdminAccess> access, net::Loop& loop)
@@ -129,7 +130,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
     if (service_.watchers_.fetch_add(1) >= kMaxWatchers) {
       service_.watchers_.fetch_sub(1);
       return End({rpc::StatusCode::kResourceExhausted,
-                  fmt::format("{} already watch this server; end a `sluice top` or "
+                  fmt::format("{} callers already watch this server; end a `sluice top` or "
                               "`sluice console`",
                               kMaxWatchers)});
     }
@@ -146,7 +147,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
   void OnCancel() override { End({.code = rpc::StatusCode::kCancelled}); }
 
  private:
-  // If the worker has too much to do, this second is left out.
+  // If the worker's queue is full, there is no frame for this second.
   void AskForFrame() {
     timer_.Start(std::chrono::floor<std::chrono::seconds>(loop_.now()) + std::chrono::seconds(1));
     static_cast<void>(service_.uses_.worker.Post([this, serial = serial_] {

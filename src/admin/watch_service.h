@@ -1,8 +1,9 @@
-// Admin.Watch: sends to each watcher what the server did in each second. A frame is made
-// once for all of them, on the worker's thread, from the metrics; while nobody watches, nothing is
-// read and no keys are counted (unless the setting top_keys is true).
+// Admin.Watch: sends to each watcher what the server did in each second. Each frame is made once
+// for all watchers, on the worker's thread, from the metrics. While nobody watches, no metrics are
+// read, and keys are counted only if the setting top_keys is true.
 //
-// Thread-safe. Must outlive the servers that use its methods. Stop `worker` before them.
+// Thread-safe. Must outlive the servers that use its methods. Stop `worker` before these servers
+// are destroyed.
 #pragma once
 
 #include <atomic>
@@ -25,9 +26,10 @@ class WatchService {
  public:
   static constexpr std::size_t kMaxRules = 1'000;
   static constexpr std::size_t kMaxKeys = 100;
-  // Fewer than the connections of an admin listener, so that other calls find a place there.
+  // Fewer than the connections of an admin listener, so that connections remain for
+  // other calls.
   static constexpr int kMaxWatchers = 12;
-  // For how long keys are counted before the counts restart at zero.
+  // How long keys are counted before the counts restart at zero.
   static constexpr std::chrono::minutes kKeysPeriod{10};
 
   struct Options {
@@ -35,7 +37,7 @@ class WatchService {
     bool show_keys = false;  // also sends the keys themselves
   };
 
-  // What it uses. All must outlive the service.
+  // All must outlive the service.
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
@@ -46,8 +48,8 @@ class WatchService {
   // Adds Watch for callers whom `access` admits.
   void AddTo(rpc::Methods& methods, AdminAccess access);
 
-  // Restarts the counts of keys when they are old, and ends them when nobody watches any more.
-  // Called from time to time on the worker's thread.
+  // Restarts the counts of keys when the counts are old. Stops counting when nobody watches any
+  // more, unless top_keys is true. Called from time to time on the worker's thread.
   void TidyKeys();
 
  private:
@@ -55,7 +57,7 @@ class WatchService {
   using Frame = std::shared_ptr<const std::string>;
   using Second = std::chrono::time_point<std::chrono::steady_clock, std::chrono::seconds>;
 
-  // What counters and histograms were at the end of the last second.
+  // The values of counters and histograms at the end of a second.
   struct Snapshot {
     SteadyTime at;
     std::unordered_map<const MetricLabels*, double> checks;
@@ -63,7 +65,7 @@ class WatchService {
     double failures = 0;
   };
 
-  // On the worker's thread. Null if the watch only begins now.
+  // On the worker's thread. Null if no snapshot was taken before.
   Frame FrameOfThisSecond();
   Frame MakeFrame(const Snapshot& before, const Snapshot& now) const;
   Snapshot TakeSnapshot() const;

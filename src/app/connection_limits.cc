@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 // Files reserved for operators, for probes when all connections are in use, and for Redis, rules
-// and the process itself. If this is more than half of all files, half of them are reserved.
+// and the process itself. If this is more than half of all files, only half of them are reserved.
 constexpr std::size_t kOtherFiles = 160 + kMaxAdminConnections;
 
 }  // namespace

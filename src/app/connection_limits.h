@@ -13,13 +13,13 @@ struct ConnectionLimits {
   std::size_t http = 0;
 };
 
-// Divides `max_connections`, or fewer if the process may only open `max_files` files. HTTP gets
-// `for_http`, or if that is 0, a quarter; gRPC gets the rest, which is at least one. So neither
-// can block the other's callers.
+// Divides `max_connections`, or fewer connections if the process can open only `max_files` files.
+// HTTP gets `for_http` connections, or a quarter if `for_http` is 0. gRPC gets the rest, at least
+// one. So connections of one protocol cannot block callers of the other protocol.
 ConnectionLimits DivideConnections(std::size_t max_connections, std::size_t for_http,
                                    std::size_t max_files);
 
-// Raises the process' limit of open files to the maximum allowed, and returns it.
+// Raises the process' limit of open files to the allowed maximum. Returns the new limit.
 std::size_t RaiseMaxOpenFiles();
 
 }  // namespace sluice

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Credentials>> Credentials::Load(const Settings& settings,
     made->callers_ = std::move(*callers);
   }
   metrics.ReadFrom("sluice_tls_certificate_expiry_timestamp_seconds",
-                   "When the first certificate in use expires.",
+                   "The earliest expiry of the certificates in use.",
                    [it = made.get()] { return it->Expiry(); });
   return made;
 }

@@ -18,12 +18,12 @@ namespace sluice {
 class Credentials {
  public:
   // The error names the setting. `metrics` must outlive the credentials, and must not be rendered
-  // after these are gone.
+  // after the credentials are destroyed.
   static Result<std::unique_ptr<Credentials>> Load(const Settings& settings,
                                                    MetricsRegistry& metrics);
 
-  // Reads all files again. If one cannot be used, its previous content stays in use, and the cause
-  // is logged once. Blocks on disk I/O; call it from a worker every few seconds.
+  // Reads all files again. If a file cannot be used, its previous content stays in use, and the
+  // cause is logged once. Blocks on disk I/O; call it from a worker every few seconds.
   void Reload();
 
   // For gRPC and HTTP. Null if TLS is off.
@@ -33,10 +33,10 @@ class Credentials {
   // Null if every caller is admitted.
   const CallerAccess* callers() const { return callers_.get(); }
 
-  // Empty without an admin token in the settings.
+  // Empty if the settings have no admin token.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null without redis.password_file. Then redis.url has the password, if Redis needs one.
+  // Null if redis.password_file is not set. Then redis.url has the password, if Redis needs one.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }
@@ -54,7 +54,7 @@ class Credentials {
 
   Credentials() = default;
   Result<void> LoadTls(const Settings& settings);
-  // The expiry of the first certificate, as in TlsContext.
+  // The earliest expiry of the certificates, as in TlsContext.
   double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;

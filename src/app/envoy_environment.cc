@@ -64,7 +64,7 @@ std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
     std::string_view name;
     double milliseconds;
   };
-  // "ms" begins with "m", so it is tried first.
+  // "ms" is tried before "m", because it begins with "m".
   constexpr std::array<GoUnit, 4> kUnits{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
   constexpr double kMost = 1e12;
   double sum = 0;
@@ -142,7 +142,7 @@ class Reader {
     mistakes_.push_back(fmt::format("{}: found \"{}\"; allowed are {}", name, value, allowed));
   }
 
-  // For a variable that protects the service, which must not start without it.
+  // For a variable that protects the service. The service must not start without this protection.
   void Refuse(std::string_view name, std::string_view instead) {
     mistakes_.push_back(fmt::format("{}: not supported; {}", name, instead));
   }
@@ -174,7 +174,7 @@ class Reader {
     Add("--grpc", "unix:" + socket);
   }
 
-  // A duration; zero sets nothing.
+  // A duration. Zero means that the setting keeps its default.
   void ReadLength(std::string_view flag, const std::string& name) {
     const std::string text = Take(name);
     if (text.empty()) return;
@@ -190,7 +190,7 @@ class Reader {
     Add("--envoy-rules", fmt::format("{}{}{}/{}", root, below.empty() ? "" : "/", below, rules));
   }
 
-  // Rules from a control plane. Its TLS files are used only with TLS. The directory of rule files
+  // Rules from a control plane. TLS files are used only if TLS is on. The directory of rule files
   // is ignored, although Envoy Gateway sets it.
   void ReadXds() {
     for (const char* const name :
@@ -211,7 +211,7 @@ class Reader {
     ReadLength("--envoy-xds-first-pause", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL");
     ReadLength("--envoy-xds-longest-pause", "XDS_CLIENT_BACKOFF_MAX_INTERVAL");
     ReadXdsMaxMessage();
-    // If both are set, the second, which is stricter, counts.
+    // If both are set, the second applies, because it is stricter.
     const bool forced = TakeBool("FORCE_START_WITHOUT_INITIAL_CONFIG") == true;
     const bool needs_rules = TakeBool("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED") == true;
     Add("--envoy-xds-ready", needs_rules ? "rules" : forced ? "always" : "first_set");
@@ -236,11 +236,11 @@ class Reader {
       ReadText("--tls-client-ca", "GRPC_CLIENT_TLS_CACERT");
       Add("--tls-http", "false");
       if (!Take("GRPC_CLIENT_TLS_SAN").empty()) {
-        Refuse("GRPC_CLIENT_TLS_SAN", "name the caller's identity in callers");
+        Refuse("GRPC_CLIENT_TLS_SAN", "name the caller's identity in the setting callers");
       }
     }
     if (!Take("GRPC_AUTH_TOKEN").empty()) {
-      Refuse("GRPC_AUTH_TOKEN", "name the token's file in callers");
+      Refuse("GRPC_AUTH_TOKEN", "name the token's file in the setting callers");
     }
   }
 
@@ -278,7 +278,7 @@ class Reader {
     std::string scheme = tls ? "rediss" : "redis";
     if (cluster) scheme += "+cluster";
     if (sentinel) {
-      // The master's name comes first.
+      // REDIS_URL begins with the master's name.
       scheme += "+sentinel";
       const auto comma = hosts.find(',');
       hosts = fmt::format("{}/{}", comma == hosts.npos ? "" : hosts.substr(comma + 1),
@@ -305,8 +305,8 @@ class Reader {
     const auto statsd = TakeBool("USE_STATSD");
     if (statsd == true) {
       read_.warnings.emplace_back(
-          "USE_STATSD: sluiced has no statsd; metrics are at /metrics on the HTTP port, and where "
-          "USE_PROMETHEUS says");
+          "USE_STATSD: sluiced has no statsd; metrics are at /metrics on the HTTP port, and at "
+          "PROMETHEUS_ADDR if USE_PROMETHEUS is true");
     }
     if (!statsd) return;
     for (const char* const name : {"STATSD_HOST", "STATSD_PORT"}) Take(name);
@@ -334,7 +334,7 @@ class Reader {
           std::ranges::any_of(kMeaningless, [&name = name](std::string_view it) {
             return it.ends_with('_') ? name.starts_with(it) : name == it;
           });
-      // Kubernetes sets it to such a URL for a service named "redis".
+      // For a service named "redis", Kubernetes sets such variables in every container.
       const bool by_kubernetes =
           name.starts_with("REDIS_SERVICE_") || name.starts_with("REDIS_PORT");
       if (meaningless && !by_kubernetes)

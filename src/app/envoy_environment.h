@@ -16,7 +16,7 @@ struct EnvoyEnvironment {
 };
 
 // `environment` is a list of NAME=value. The error names each variable whose value Envoy's service
-// would not accept, and each that protects the service and has no equivalent. Thread-safe.
+// would not accept, and each variable that protects the service and has no equivalent. Thread-safe.
 Result<EnvoyEnvironment> ReadEnvoyEnvironment(std::span<const std::string> environment);
 
 }  // namespace sluice

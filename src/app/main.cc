@@ -1,6 +1,6 @@
 // sluiced: reads settings and rules, then serves until SIGTERM or SIGINT; SIGHUP reloads the rules
-// and the log level. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
-// are wrong.
+// and the log level. Exit status: 0 after a clean stop, 1 if sluiced cannot run, 2 if settings or
+// rules are wrong.
 
 #include <unistd.h>
 
@@ -40,8 +40,8 @@ void LogLines(const std::string& text) {
   for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
 }
 
-// Reports an error through the log, once that exists: standard error may be parsed as JSON, or may
-// be a journal that reads a level from each line.
+// For errors after the log has been set up. Uses the log if standard error is parsed as JSON, or is
+// a journal, which reads a level from each line.
 ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
   if (settings.log_format != "json" && !StandardErrorIsJournal()) return Fail(status, error);
   LogLines(error.message);
@@ -74,7 +74,7 @@ std::vector<std::string> Environment() {
   return variables;
 }
 
-// Reads the settings again and applies their log level. `settings` are the ones in force.
+// Reads the settings again and applies their log level. `settings` are the settings in force.
 void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings) {
   const auto renewed = ReadSettings(arguments, Environment());
   if (!renewed) {
@@ -87,7 +87,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
     spdlog::warn("HUP: only log.level takes effect; restart to apply the other changed settings");
   }
   if (before == settings.log_level) return;
-  // Logged at the more verbose of the two levels.
+  // Logged while the more verbose of the two levels is in force.
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
@@ -176,7 +176,7 @@ ExitStatus Main(std::vector<std::string> arguments) {
 constexpr std::string_view kRedis = "--redis";
 
 // The login ends at the last @, so that a password with unescaped characters is hidden, too. The
-// sentinels' login is an option.
+// sentinels' login is in the options of the URL.
 void HideLogin(char* url) {
   char* const options = std::strchr(url, '?');
   if (options != nullptr && std::strstr(options, "sentinel_") != nullptr) {
@@ -195,8 +195,9 @@ void HideLogin(char* url) {
   std::memset(login + 1 + kept, 0, length - 1 - kept);
 }
 
-// Every user on the machine can read the arguments of this process. Replaces user and password in
-// the URL after --redis by one `*`, in place, and its options if they contain a sentinel's login.
+// Every user on the machine can read the arguments of this process. In the URL after --redis,
+// replaces user and password by one `*`, in place; also the options if they contain the sentinels'
+// login.
 void HideLogins(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
@@ -218,6 +219,6 @@ int main(int argc, char** argv) {
   if (name.substr(name.rfind('/') + 1) == "ratelimit") {
     arguments.emplace_back(sluice::kEnvoyEnvironment);
   }
-  sluice::HideLogins(argc, argv);  // after they are copied
+  sluice::HideLogins(argc, argv);  // after the arguments are copied
   return sluice::Main(std::move(arguments));
 }

@@ -1,4 +1,5 @@
-// Reads a directory of rule files into an index, for startup and reload.
+// Reads rule files, and compiles them and the rules of a control plane to an index, for startup and
+// reload.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ struct RuleReading {
 // The directories of rule files, and parameters that do not depend on the files.
 struct RuleSources {
   std::string directory;        // of Sluice's own rule files; empty: none
-  std::string envoy_directory;  // of Envoy's; empty: none
+  std::string envoy_directory;  // of Envoy's rule files; empty: none
   bool merge_envoy_domains = false;
   Unmatched unmatched = Unmatched::kAllow;  // for domains without this setting
 };

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The longest delay of a read while changes continue.
+// While changes continue, the files are read at the latest this long after the first change.
 constexpr milliseconds kLongestSettle(2'000);
 
 // How often to test whether the last call with replaced rules has ended.

@@ -3,9 +3,10 @@
 // and indexes the files at low priority, and activates the new set as a whole, or keeps the old one
 // and logs every mistake.
 //
-// A change is read when the files have not changed for `settle`. A set with mistakes may be half
-// written, so it is read again after `second_look` before the mistakes are reported. Explicit
-// requests (Reload, RequestReload) are answered from the current files.
+// A change is read when the files have not changed for `settle`, or two seconds after the first
+// change. A set with mistakes may be half written, so it is read again after `second_look` before
+// the mistakes are reported. Explicit requests (Reload, RequestReload) are answered from the
+// current files.
 //
 // Thread-safe. Memory: during a reload both sets exist. The old set is freed on this thread, when
 // the last call that uses it has ended.
@@ -38,11 +39,12 @@ class RuleReloader {
     std::chrono::milliseconds second_look{400};
     // Called on the reloader's thread after each requested reload.
     std::function<void(const ReloadResult&)> on_reloaded = [](const ReloadResult&) {};
-    // Called whenever rules are activated (true), also at the start, or refused (false).
+    // Called with true when rules are activated, also at the start, and with false when rules are
+    // refused.
     std::function<void(bool activated)> on_loaded = [](bool) {};
   };
 
-  // All of it must outlive the reloader.
+  // All of these must outlive the reloader.
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
@@ -63,7 +65,7 @@ class RuleReloader {
 
   // Replaces Envoy's rules from a control plane by this set, unless it has mistakes. Calls `done`
   // on the reloader's thread with all mistakes, or not at all if a newer set is offered first. An
-  // empty set is a valid one.
+  // empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   void Offer(envoy::RuleResources set, Done done);
 
@@ -111,13 +113,13 @@ class RuleReloader {
   RuleWatch watch_;
   RuleWatch envoy_watch_;
   bool watch_failed_ = false;
-  std::optional<SteadyTime> first_change_;                 // since the last look
-  std::optional<SteadyTime> due_;                          // the next look
-  bool second_look_ = false;                               // whether `due_` is a second look
-  RuleReading active_;                                     // without its index, which is in use
+  std::optional<SteadyTime> first_change_;  // since the last look
+  std::optional<SteadyTime> due_;           // the next look
+  bool second_look_ = false;                // whether `due_` is a second look
+  RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
-  std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // not free yet
+  std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // freed when no call uses them
   Time loaded_at_;
 
   Mutex mutex_;

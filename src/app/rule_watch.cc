@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The kernel's own limit for one path.
+// The most symbolic links to follow on one path; the kernel's own limit.
 constexpr int kMostLinks = 40;
 
 constexpr std::uint32_t kWayChanges =
@@ -55,8 +55,9 @@ Result<void> RuleWatch::Renew() {
   return Error{ErrorCode::kUnavailable, fmt::format("inotify: {}", std::strerror(error_))};
 }
 
-// The directory or file that `path` leads to. Watches every directory on the path before reading
-// it. Empty if a component is missing; its directory is then watched for it.
+// Returns the directory or file that `path` leads to. Watches every directory on the path before
+// reading it. If a component is missing, returns nullopt; the directory in which the component is
+// missing is then watched.
 std::optional<fs::path> RuleWatch::Follow(const fs::path& path, int links_left) {
   fs::path at = path.root_path();
   for (const fs::path& name : path.relative_path()) {

@@ -1,10 +1,12 @@
-// Detects by inotify that a directory of rule files may have changed: a file was edited, added,
-// removed or replaced by a rename; or the directory, or a symbolic link on the path to it or to one
-// of its files, was replaced or was absent temporarily (Kubernetes updates a ConfigMap this way).
+// Detects by inotify that a directory of rule files may have changed:
+//   a file was edited, added, removed or replaced by a rename;
+//   the directory was replaced, or was absent temporarily;
+//   a symbolic link on the path to the directory or to one of its files was replaced, or was absent
+//   temporarily (Kubernetes updates a ConfigMap this way).
 //
-// In every directory on these paths only the next name of the path is watched, so changes of other
-// files do not count. inotify does not report changes made on other hosts to a network file system,
-// or mounts.
+// In every directory on these paths, only the next name of the path is watched, so changes of other
+// files are ignored. inotify reports neither mounts nor changes that other hosts make to a network
+// file system.
 //
 // One thread at a time.
 #pragma once
@@ -29,10 +31,10 @@ class RuleWatch {
   RuleWatch& operator=(const RuleWatch&) = delete;
 
   // Watches the current paths. Changes after the start of Renew are noticed, so call it before
-  // reading the files. The error names what is not watched.
+  // reading the files. Returns an error if something could not be watched; the rest is watched.
   Result<void> Renew();
 
-  // Readable when TakeChanges has events to process. -1: nothing is watched.
+  // The file descriptor, readable when TakeChanges has events to process. -1: nothing is watched.
   int descriptor() const { return inotify_; }
 
   // Consumes the events since the last call. Returns whether any of them was a change.

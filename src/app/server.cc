@@ -26,12 +26,12 @@ extern "C" void mi_collect(bool force) __attribute__((weak));
 namespace sluice {
 namespace {
 
-// The server also starts without Redis, but waits this long for it, so that the first checks find
-// it.
+// The server also starts without Redis, but first waits this long for Redis, so that the first
+// checks can use it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
-// Redis may block for this long (a fork, a slow command of another client) before this server
-// closes the connection.
+// Redis may block for at least this long (a fork, a slow command of another client) before this
+// server closes the connection.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
 // The interval at which files with certificates and secrets are read again, and memory is returned.
@@ -40,8 +40,8 @@ constexpr std::chrono::seconds kUpkeepInterval(5);
 // A tenth of a loop's time, in EpollLoop::load's unit.
 constexpr std::uint32_t kLittleLoad = 102;
 
-// HTTP drains after gRPC, because it answers probes meanwhile. If gRPC has used up the time, HTTP
-// still gets this much.
+// HTTP drains after gRPC, because HTTP answers probes while gRPC drains. If gRPC has used up the
+// time, HTTP still gets this much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
 // Before servers have been counted, the share is unknown.
@@ -194,7 +194,7 @@ void Server::JoinFleet(const Settings& settings) {
   redis_->JoinFleet([this, counts, &servers](const redis::FleetView& view) {
     const bool was_connected = sees_redis_.exchange(view.connected);
     const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
-    // Detected independently of failed checks.
+    // So that an outage is noticed even if no check fails.
     if (!view.connected) fallback_->OnPartLost(part);
     if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
@@ -230,8 +230,8 @@ bool Server::Ready(bool needs_redis) const {
   return share_known_ && (sees_redis_ || !needs_redis) && health_.ready();
 }
 
-// mimalloc returns memory to the system only while a thread allocates or frees. So a thread that
-// has little to do returns what a load before has left.
+// mimalloc returns memory to the system only while a thread allocates or frees. So a thread with
+// little to do explicitly returns the memory that an earlier load has left.
 void Server::ReturnMemory() {
   if (mi_collect == nullptr) return;
   for (std::size_t i = 0; i < io_->size(); ++i) {
@@ -312,8 +312,8 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   return credentials_->callers()->MayReadMetrics(**caller);
 }
 
-// Admits callers and operators, or everybody without the setting `callers`. Null if it is not one
-// of these callers.
+// Admits operators and the callers of the setting `callers`. Without this setting, admits every
+// caller. Null if the admitted caller is not in the setting.
 Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr || public_access_.Admit(it)) return nullptr;
@@ -430,7 +430,7 @@ void Server::AddAdminTo(rpc::Methods& methods, const AdminAccess& access) {
            {.limiter = limiter_, .access = access, .worker = worker_, .rules = rules_.get()});
 }
 
-// The store and the worker may still call handlers, so they stop before handlers are freed.
+// The store and the worker may still call handlers, so both are stopped before handlers are freed.
 void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
   const SteadyTime deadline = SteadyNow() + drain;
@@ -442,7 +442,7 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
-  // Settlements that are left then are lost, and logged.
+  // Settlements that are not sent by the deadline are lost, and logged.
   if (redis_) redis_->WaitUntilSettled(deadline);
   io_->RunOn(0, [this](net::Loop&) {
     if (grant_timer_) limiter_.grants().ReturnDue();

@@ -33,7 +33,7 @@ namespace sluice {
 
 class Server {
  public:
-  // When Start returns, the server serves.
+  // When Start returns, the server accepts calls.
   // REQUIRES: rules.ok()
   static Result<std::unique_ptr<Server>> Start(const Settings& settings, RuleReading rules);
 
@@ -43,12 +43,13 @@ class Server {
   // Reloads the rules, without waiting.
   void ReloadRules() { rules_->RequestReload(); }
 
-  // Waits until callers have left and calls have ended, at most `drain`, then stops the listeners.
+  // Waits until callers have left and calls have ended, then stops the listeners. Waits at most for
+  // `drain`; HTTP may take up to a second longer.
   void Stop(Duration drain);
 
   const Address& grpc_address() const { return grpc_->address(); }
   const Address& http_address() const { return http_->address(); }
-  // The address for operator calls. Null: there is no listener only for them.
+  // The address of the listener for operator calls. Null: there is no such listener.
   const Address* admin_address() const { return admin_ ? &admin_->address() : nullptr; }
 
  private:
@@ -68,7 +69,7 @@ class Server {
   void ChargeLater();
   void ReturnGrants();
   bool Ready(bool needs_redis) const;
-  // The steps of Start, in this order.
+  // The steps of Start.
   Result<void> StartHttp(const Settings& settings);
   void AddChecks(std::vector<HttpRoute>& routes);
   UnaryCalls& CallsOf(const rpc::Methods& methods, std::string_view name);
@@ -103,13 +104,13 @@ class Server {
   Worker worker_;
   WatchService watch_;
   RateLimiterService rate_limiter_;
-  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
+  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: no envoy.rules and no envoy.xds.server
   WrongTokens wrong_tokens_{*metrics_};
   const AdminAccess public_access_;           // for operator calls on the public addresses
   std::unique_ptr<net::Timer> upkeep_timer_;  // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
-  std::unique_ptr<HttpServer> metrics_http_;  // null: no second address for the page
+  std::unique_ptr<HttpServer> metrics_http_;  // null: no second address for metrics
   std::unique_ptr<rpc::http2::Server> grpc_;
   std::unique_ptr<rpc::http2::Server> admin_;  // null: no listener for operator calls
   bool stopped_ = false;

@@ -20,11 +20,11 @@ namespace sluice {
 
 class ServerRules final : public RuleSource {
  public:
-  // All must outlive the rules, and `metrics` must not be rendered after them.
+  // All must outlive the rules. `metrics` must not be rendered after the rules are destroyed.
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
-    HealthService& health;  // serves when the rules are ready, as envoy.xds.ready says
+    HealthService& health;  // ready when the rules are ready: envoy.xds.ready
   };
 
   // Activates `first` before it returns. REQUIRES: first.ok()

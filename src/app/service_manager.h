@@ -11,11 +11,11 @@
 
 namespace sluice::service_manager {
 
-// The rules are loaded and all listeners accept calls, whether Redis is reachable or not. `status`
-// is shown by `systemctl status`.
+// Reports that the rules are loaded and all listeners accept calls, whether Redis is reachable or
+// not. `systemctl status` shows `status`.
 void NotifyReady(std::string_view status);
 
-// A reload was requested; NotifyReloaded must follow.
+// Reports that a reload was requested. NotifyReloaded must follow.
 void NotifyReloading();
 void NotifyReloaded(const ReloadResult& result);
 

@@ -11,12 +11,12 @@
 namespace sluice {
 namespace {
 
-// A call with one response. Loop thread only, except for WaitUntil.
+// A call with one response. Loop thread only, except WaitUntil.
 class UnaryCall final : public LoneCall {
  public:
   using LoneCall::LoneCall;
 
-  // Waits for the end of the call, until `deadline`. Thread-safe. Once per call.
+  // Waits for the end of the call, at most until `deadline`. Thread-safe. May be called only once.
   void WaitUntil(SteadyTime deadline) { ended_.get_future().wait_until(deadline); }
 
   // The response, or the error that ended the call; kDeadlineExceeded if it has not ended.

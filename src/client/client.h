@@ -1,5 +1,5 @@
-// A gRPC client of one Sluice server that waits for each response. Each call has a connection of
-// its own, so a server that was restarted is found again.
+// A blocking gRPC client of one Sluice server. Each call has its own connection, so calls succeed
+// again after a restart of the server.
 //
 // Thread-safe.
 #pragma once
@@ -25,8 +25,8 @@ class Client {
   ~Client();
 
   // Waits for the response for up to `timeout`. A denial is not an error. Errors: kUnavailable (no
-  // server, or the store failed and the rule returns an error then), kDeadlineExceeded, and the
-  // errors of the API.
+  // server, or the store failed and the rule has on_store_failure: error), kDeadlineExceeded, and
+  // the errors of the API.
   Result<v1::CheckLimitResponse> Check(const v1::CheckLimitRequest& request, Duration timeout);
 
   // Renews a lease. Returns its new ttl, counted from the time of this call. Waits as Check does.
@@ -36,14 +36,14 @@ class Client {
   // Releases the lease if it still exists. Waits as Check does.
   Result<void> ReleaseLease(const v1::ReleaseLeaseRequest& request, Duration timeout);
 
-  // Settles the lease with what was used. Waits as Check does.
+  // Settles the lease with the amounts that were used. Waits as Check does.
   Result<v1::SettleLeaseResponse> SettleLease(const v1::SettleLeaseRequest& request,
                                               Duration timeout);
 
   // Whether the server accepts calls, according to its Health service. Errors as in Check.
   Result<bool> IsServing(Duration timeout);
 
-  // Any other unary method, such as "/sluice.v1.Admin/Explain". `path` must be a literal.
+  // Calls any other unary method, such as "/sluice.v1.Admin/Explain". `path` must be a literal.
   template <typename Response>
   Result<Response> Call(const char* path, const google::protobuf::Message& request,
                         Duration timeout) {

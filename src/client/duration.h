@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Rounds up to whole microseconds, so that waiting for the result is always long enough.
+// Rounds up to whole microseconds, so that a wait of this length is never too short.
 inline Duration ToDuration(const google::protobuf::Duration& duration) {
   return std::chrono::seconds(duration.seconds()) +
          std::chrono::ceil<Duration>(std::chrono::nanoseconds(duration.nanos()));

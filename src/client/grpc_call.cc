@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kFrameHeader = 5;
-// Sent bytes of a request are erased once there are this many, or once all are sent.
+// Sent bytes of a request are erased when they are more than this many, or when all are sent.
 constexpr std::size_t kMaxTaken = 64 * 1024;
 
 std::size_t MessageSize(std::string_view frame) {

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// A message with gRPC's header: not compressed, and the size in four bytes.
+// Returns `message` after gRPC's header: a zero byte (not compressed) and the size in four bytes.
 std::string GrpcFrame(std::string_view message);
 
 class GrpcCall {
@@ -32,7 +32,7 @@ class GrpcCall {
  protected:
   virtual void OnMessage(std::string_view message) = 0;
 
-  // The last callback, unless the connection is lost.
+  // The connection's last callback. A connection that is lost does not call this.
   virtual void OnStatus(const GrpcStatus& status) = 0;
 
   // Resets an ended call for reuse. Keeps allocated memory.
@@ -40,13 +40,14 @@ class GrpcCall {
 
   // The framed request. The bytes from taken_ on are unsent.
   std::string request_;
-  // Whether nothing more will be appended to request_.
+  // Whether request_ is complete: nothing will be appended.
   bool request_complete_ = false;
 
   std::size_t unsent() const { return request_.size() - taken_; }
 
  private:
-  // Calls OnMessage for each complete message at the front of `data`. Returns their size in bytes.
+  // Calls OnMessage for each complete message at the front of `data`. Returns the size of all these
+  // messages in bytes, with their headers.
   std::size_t CutMessages(std::string_view data);
   GrpcStatus Status(std::uint32_t http2_error) const;
 

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Answers are read at once, so the flow-control window must never limit them.
+// Answers are read at once, so flow control does not need to limit them.
 constexpr std::int32_t kWindow = 0x7fffffff;
 
 // Names and values must outlive the connection.
@@ -56,7 +56,7 @@ std::string GoawayText(const nghttp2_goaway& goaway) {
   return text;
 }
 
-// The read callback of a request; its data source is the GrpcCall.
+// nghttp2's read callback for the body of a request. The data source is the GrpcCall.
 ssize_t TakeBody(nghttp2_session*, std::int32_t, std::uint8_t* buffer, std::size_t size,
                  std::uint32_t* flags, nghttp2_data_source* source, void*) {
   bool ended = false;
@@ -227,7 +227,7 @@ void Http2Connection::LoseIfOver() {
 LoneCall::LoneCall(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
                    Duration connect_timeout, const char* path, std::string_view request,
                    Duration timeout)
-    : Flushable(net::FlushStage::kStore),  // before the connection
+    : Flushable(net::FlushStage::kStore),  // flushed before the connection
       path_(path),
       timeout_(timeout),
       connection_(loop, target, tls, connect_timeout, [this, &loop] { loop.RequestFlush(*this); }) {

@@ -18,15 +18,15 @@ struct nghttp2_session;
 
 namespace sluice {
 
-// The TLS setup for connections to `target`; null if they are plaintext. The error names the
+// The TLS setup for connections to `target`; null if `target` has no TLS. The error names the
 // invalid file.
 Result<std::unique_ptr<net::TlsClientContext>> LoadTls(const Target& target);
 
 class Http2Connection final : private net::Protocol {
  public:
-  // Starts to connect, in plaintext if `tls` is null. `timeout`: for each address of the server's
-  // name. Calls `on_event` after bytes were received or sent and when the connection is lost.
-  // `on_event` must not call the connection.
+  // Starts to connect, in plaintext if `tls` is null. If the server's name has several addresses,
+  // each is tried for up to `timeout`. Calls `on_event` when bytes are received or sent, and when
+  // the connection is lost. `on_event` must not call the connection.
   Http2Connection(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
                   Duration timeout, std::function<void()> on_event);
   ~Http2Connection() override;
@@ -41,13 +41,13 @@ class Http2Connection final : private net::Protocol {
   // Continues a body whose TakeBody has returned 0.
   void Resume(std::int32_t stream_id);
 
-  // Resets a call. It gets no callback after that.
+  // Resets a call. After that, the call gets no callback.
   void Cancel(std::int32_t stream_id);
 
   // Whether the server has sent its settings.
   bool settled() const { return settled_; }
 
-  // False once the connection is lost or the server has sent GOAWAY.
+  // Whether the server has sent its settings and no GOAWAY, and the connection is not lost.
   bool accepts_requests() const;
 
   // The maximum number of requests in flight that the server allows.
@@ -81,11 +81,12 @@ class Http2Connection final : private net::Protocol {
   bool settled_ = false;
 };
 
-// A call with one request, on a connection of its own. Must be destroyed by Loop::DisposeLater.
+// A call with one request, on a connection of its own. OnStatus is also called when the connection
+// is lost, so it may be called more than once. Must be destroyed by Loop::DisposeLater.
 class LoneCall : public GrpcCall, public net::Flushable {
  public:
-  // `target`, `tls` and `path` must outlive the call. `connect_timeout`: as that of a connection;
-  // `timeout`: as that of its Request.
+  // `target`, `tls` and `path` must outlive the call. `connect_timeout` is the timeout of the
+  // Http2Connection, `timeout` that of Request.
   LoneCall(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
            Duration connect_timeout, const char* path, std::string_view request,
            Duration timeout = {});

@@ -13,7 +13,7 @@ namespace sluice {
 // One line. Invalid UTF-8 becomes U+FFFD.
 std::string JsonText(const nlohmann::ordered_json& json);
 
-// A message of the API in protobuf's JSON mapping on one line, including fields with default
+// A message of the API in protobuf's JSON mapping, on one line. Includes fields with default
 // values.
 std::string MessageJson(const google::protobuf::Message& message);
 

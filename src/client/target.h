@@ -12,7 +12,7 @@ namespace sluice {
 struct Target {
   Address address;
   std::optional<net::TlsFiles> tls;  // absent: plaintext
-  std::string tls_server_name;       // the name in its certificate; empty: the address' host
+  std::string tls_server_name;       // the name in the server's certificate; empty: the host
   std::string token;                 // sent as a bearer token; empty: none
 };
 

@@ -109,14 +109,14 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
   return routes;
 }
 
-// A browser sends the name in the URL, with the port.
+// In `Host`, a browser sends the host name and the port of the URL.
 HttpHandler ConsoleServer::Guarded(HttpHandler handler, bool needs_token) const {
   return [this, handler = std::move(handler), needs_token](const HttpRequest& request,
                                                            HttpResponder respond) {
     const auto host = OnlyHeader(request.headers, "Host");
     const std::uint16_t port = port_;
     if (host != fmt::format("{}:{}", kHost, port) && host != fmt::format("localhost:{}", port)) {
-      return respond(Refusal(403, "not for this host\n"));
+      return respond(Refusal(403, "this host name is not allowed; use 127.0.0.1 or localhost\n"));
     }
     const auto token = BearerToken(OnlyHeader(request.headers, "Authorization"));
     const bool has_token = token && DigestOfSecret(*token) == DigestOfSecret(token_);

@@ -2,8 +2,9 @@
 // of this machine's user.
 //
 // Any page in the browser, and any user of this machine, can connect. So the page's API requires a
-// random token, which only the URL's fragment contains. Requests under another name than 127.0.0.1
-// or localhost (DNS rebinding) and requests of other sites are refused. The page itself is public.
+// random token, which only the URL's fragment contains. Requests are refused if they come from
+// other sites, or if their host name is not 127.0.0.1 or localhost (DNS rebinding). The page itself
+// is public.
 //
 // Thread-safe.
 #pragma once
@@ -46,12 +47,12 @@ class ConsoleServer {
   ConsoleServer(const FleetWatch& watch, Options options);
 
   std::vector<HttpRoute> Routes();
-  // Refuses requests under other names, and requests without the token if one is needed.
+  // Refuses requests under other host names and, if `needs_token`, requests without the token.
   HttpHandler Guarded(HttpHandler handler, bool needs_token) const;
 
-  // Calls the admin method at `path` of the server that the request names, on the worker's thread,
-  // with the request's JSON as message. `render` makes the JSON of the answer, if it is not that of
-  // the response.
+  // Calls the admin method at `path`, on the worker's thread. The request's query names the server,
+  // and its JSON body is the message. `render` makes the JSON of the answer; without `render`, the
+  // answer is the response in JSON.
   template <typename Request, typename Response>
   HttpHandler CallOf(const char* path,
                      std::function<std::string(const Request&, const Response&)> render = {});

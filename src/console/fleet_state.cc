@@ -10,8 +10,8 @@
 namespace sluice {
 namespace {
 
-// The sum of the histograms of several servers, which have the same bounds if they have the same
-// version; others are left out.
+// The sum of several servers' histograms. Servers of the same version have the same bounds.
+// Histograms whose bounds differ from the first one's are left out.
 struct Latencies {
   std::vector<double> bounds;
   std::vector<std::uint64_t> counts;
@@ -58,7 +58,7 @@ double SecondsOf(const v1::WatchFrame& frame) {
   return seconds > 0 ? seconds : 1;
 }
 
-// The position where the limit's tag begins, such as ":fixed_window:1m".
+// The position in `key` at which the tag of the limit begins, such as ":fixed_window:1m".
 std::size_t TagOf(std::string_view key) {
   std::size_t at = 0;
   for (const std::string_view tag : {":concurrency", ":fixed_window", ":leaky_bucket",
@@ -85,7 +85,7 @@ std::string SubjectOf(std::string_view key) {
 using Rules = std::map<std::pair<std::string, std::string>, RuleState>;
 using Keys = std::map<std::string, KeyState>;  // by digest
 
-// Adds what a server did by a rule, also to `sum`.
+// Adds a server's decisions by one rule to `rules` and, unless it is a shadow rule, to `sum`.
 void AddRule(const v1::WatchedRule& from, double seconds, Rules& rules, DecisionRate& sum) {
   RuleState& rule = rules[{from.domain(), from.rule()}];
   rule.domain = from.domain();

@@ -1,7 +1,7 @@
 // What several servers did in about one second, merged, and as JSON.
 //
-// Plain values. Texts come from the servers and their callers, so escape them before a terminal
-// gets them.
+// Plain values. Texts come from the servers and their callers, so escape them before printing them
+// to a terminal.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@
 namespace sluice {
 
 struct DecisionRate {
-  double allowed = 0, denied = 0;  // a second
+  double allowed = 0, denied = 0;  // per second
   double all() const { return allowed + denied; }
 };
 
 struct RuleState {
-  std::string domain, rule;  // empty rule: no rule decided
+  std::string domain, rule;  // if `rule` is empty, no rule decided
   bool shadow = false;
   DecisionRate rate;
   std::array<DecisionRate, v1::Source_ARRAYSIZE> by_source{};  // by v1::Source
@@ -36,7 +36,7 @@ struct LatencyState {
 
 struct ServerState {
   std::string name;
-  std::string error;  // why it is not watched; empty if it is watched, or has not answered yet
+  std::string error;  // why the server is not watched; empty: it is watched, or has not answered
   bool answers = false;
   double checks_per_second = 0;
   DecisionRate rate;
@@ -66,8 +66,8 @@ struct FleetState {
   std::vector<KeyState> denied, used;  // highest counts first
 };
 
-// Servers without a frame add nothing. Servers with the same Redis count different checks, so all
-// numbers are sums; a key's errors add up, too.
+// Servers without a frame add nothing to the sums. Servers with the same Redis count different
+// checks, so rates and counts are sums, also the errors of a key. rules_left_out is the maximum.
 FleetState Merge(std::span<const ServerWatch::State> servers);
 
 nlohmann::ordered_json ToJson(const FleetState& fleet);

@@ -23,7 +23,7 @@ Result<std::unique_ptr<FleetWatch>> FleetWatch::Start(std::vector<NamedTarget> s
 
 FleetWatch::~FleetWatch() {
   watches_.clear();
-  io_.RunOn(0, [](net::EpollLoop&) {});  // disposed calls are destroyed before
+  io_.RunOn(0, [](net::EpollLoop&) {});  // waits until disposed calls are destroyed
   io_.Stop();
 }
 

@@ -29,7 +29,7 @@ class ServerWatch::Call final : public LoneCall {
                  v1::WatchRequest().SerializeAsString()),
         owner_(&owner) {}
 
-  // Destroys `call` at the end of the iteration. Until then it does not use its owner.
+  // Destroys `call` at the end of the iteration. Until then, the call does not use its owner.
   static void Dispose(std::unique_ptr<Call> call, net::Loop& loop) {
     call->owner_ = nullptr;
     loop.DisposeLater(std::move(call));

@@ -1,4 +1,5 @@
-// Watches one server by Admin.Watch. If the connection is lost, it connects again a second later.
+// Watches one server by Admin.Watch. If the watch is lost, connects again a second later, or ten
+// seconds later if the server has refused the credentials.
 //
 // Thread-safe. Must be destroyed while the io threads run, and not on one of them.
 #pragma once

@@ -102,7 +102,7 @@ TEST(EnvoyEnvironment, Statsd_CausesOneWarning) {
   EXPECT_EQ(
       ReadEnvoyEnvironment(environment)->warnings,
       (Texts{"USE_STATSD: sluiced has no statsd; metrics are at /metrics on the HTTP port, and "
-             "where USE_PROMETHEUS says"}));
+             "at PROMETHEUS_ADDR if USE_PROMETHEUS is true"}));
 }
 
 // The variables that Envoy Gateway sets in the pod of its rate limit service.
@@ -156,13 +156,14 @@ TEST(EnvoyEnvironment, UnsupportedProtection_IsAnError) {
                           "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true"};
   const auto read = ReadEnvoyEnvironment(environment);
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message,
-            "GRPC_SERVER_TLS_CERT: is missing; GRPC_SERVER_USE_TLS is true\n"
-            "GRPC_SERVER_TLS_KEY: is missing; GRPC_SERVER_USE_TLS is true\n"
-            "GRPC_CLIENT_TLS_SAN: not supported; name the caller's identity in callers\n"
-            "GRPC_AUTH_TOKEN: not supported; name the token's file in callers\n"
-            "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: not supported; give the name in the "
-            "certificate as --redis-tls-server-name");
+  EXPECT_EQ(
+      read.error().message,
+      "GRPC_SERVER_TLS_CERT: is missing; GRPC_SERVER_USE_TLS is true\n"
+      "GRPC_SERVER_TLS_KEY: is missing; GRPC_SERVER_USE_TLS is true\n"
+      "GRPC_CLIENT_TLS_SAN: not supported; name the caller's identity in the setting callers\n"
+      "GRPC_AUTH_TOKEN: not supported; name the token's file in the setting callers\n"
+      "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: not supported; give the name in the "
+      "certificate as --redis-tls-server-name");
 }
 
 TEST(EnvoyEnvironment, ValuesThatEnvoysServiceRefuses_AreErrors) {

@@ -68,7 +68,7 @@ void DescriptorCheck::Start(const Context& context) {
   Ask(context, demand);
 }
 
-// The check that consumed also counted 1 for kRequests, so that is refunded, too.
+// If a limit counts requests, Start has also charged 1 for kRequests. This 1 is refunded, too.
 void DescriptorCheck::Refund(const Context& context) {
   has_charged_ = false;
   refunds_request_ = target() != nullptr && target()->counts_requests;
@@ -136,9 +136,9 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
   }
 }
 
-// A full window admits no hit until it ends, so the caller may deny by itself until then. The
-// caller may not do so in modes in which a single full limit does not deny, or if this server's
-// share has decided.
+// A full window admits no hit until it ends. So the quota lets the caller itself deny requests
+// until then. There is no quota in modes in which one full limit does not deny a request, and none
+// if this server's share of the limit has decided.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;

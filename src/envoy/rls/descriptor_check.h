@@ -42,18 +42,18 @@ class DescriptorCheck final : private CheckCall {
   DescriptorCheck(Limiter& limiter, OnDecided on_decided)
       : CheckCall(limiter), on_decided_(std::move(on_decided)) {}
 
-  // Call before Start: FindLimit (in the rules), or SetOverride if the request has its own limit;
-  // then SetHits and SetStatus.
+  // Before Start, call FindLimit, or SetOverride if the descriptor brings its own limit; then call
+  // SetHits and SetStatus.
   void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
   void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
                    std::span<const Entry> entries);
   void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
-  // Where to write the answer. It must live until OnDecided.
+  // The answer is written to `status`, which must live until OnDecided.
   void SetStatus(Response::DescriptorStatus& status) { status_ = &status; }
 
-  // Null if the rules have no limit for the entries, or the request has its own.
+  // Null if the rules have no limit for the entries, or if the descriptor brings its own limit.
   const Target* target() const { return has_override_ ? nullptr : match_.target; }
-  // The name of the counter: descriptors with equal names share one.
+  // The name of the counter. Only descriptors with equal names can share a counter.
   std::string_view counter() const { return match_.counter; }
   std::span<const TrieNode* const> passed() const { return match_.passed; }
   // The rule's name in metrics.
@@ -62,7 +62,7 @@ class DescriptorCheck final : private CheckCall {
   // The texts of `context` must live until OnDecided.
   void Start(const Context& context);
 
-  // Gives back the hits that were charged.
+  // Gives back the hits that Start has charged.
   void Refund(const Context& context);
 
   // The functions below are valid from OnDecided on.
@@ -70,9 +70,9 @@ class DescriptorCheck final : private CheckCall {
   std::uint64_t hits() const { return hits_; }
   bool is_negative() const { return is_negative_; }
   bool is_quota() const { return is_quota_; }        // its limit is in quota_mode
-  bool is_over() const { return is_over_; }          // also in shadow mode
+  bool is_over() const { return is_over_; }          // over its limit; also in shadow mode
   bool from_cache() const { return from_cache_; }    // denied by the deny cache
-  bool has_charged() const { return has_charged_; }  // within the limit
+  bool has_charged() const { return has_charged_; }  // the hits are charged, and within the limit
 
  private:
   void Ask(const Context& context, const Demand& demand);

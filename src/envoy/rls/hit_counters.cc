@@ -102,7 +102,7 @@ HitCounters::Row HitCounters::MakeRow(std::string_view domain, std::string_view 
     return Pair(metrics_.CounterFor(name, help, labels), peer);
   };
   return {.total = counter("sluice_envoy_hits_total", "Hits of Envoy's descriptors.", "total_hits"),
-          .over = counter("sluice_envoy_over_limit_hits_total", "Of these, over the limit.",
+          .over = counter("sluice_envoy_over_limit_hits_total", "Hits that were over the limit.",
                           "over_limit"),
           .over_by_cache = counter("sluice_envoy_over_limit_cached_hits_total",
                                    "Over the limit, and denied without asking the store.",

@@ -16,17 +16,17 @@ namespace sluice::envoy {
 class DescriptorCheck;
 
 // Metrics under the names of Envoy's rate limit service, for dashboards and alerts that were made
-// for it: envoy.metric_names. Thread-safe.
+// for that service. Used if envoy.metric_names is true. Thread-safe.
 class PeerMetrics {
  public:
   // `metrics` must outlive this.
   explicit PeerMetrics(MetricsRegistry& metrics);
 
   // The counter of hits of one kind, such as "total_hits". Its labels are the domain, the first
-  // entry of `rule` (key1), and the others (key2). Rules for which these are equal share a counter.
+  // entry of `rule` (key1), and the others (key2). Rules with equal labels share a counter.
   Counter& HitsOf(std::string_view kind, std::string_view domain, std::string_view rule) const;
 
-  // Each call of ShouldRateLimit ends in one of these.
+  // At its end, each call of ShouldRateLimit calls one of the two.
   void OnAnswer(Duration took) const;
   void OnError(const rpc::Status& error) const;
 
@@ -42,7 +42,7 @@ class PeerMetrics {
 class HitCounters {
  public:
   // Hits beyond `near_limit_ratio` of a limit count as near the limit. `peer`, if not null, has the
-  // same metrics under other names. Both must outlive this.
+  // same metrics under other names. `metrics` and `peer` must outlive this.
   HitCounters(MetricsRegistry& metrics, double near_limit_ratio, const PeerMetrics* peer = nullptr)
       : metrics_(metrics), near_limit_ratio_(near_limit_ratio), peer_(peer) {}
 
@@ -50,7 +50,8 @@ class HitCounters {
   void Count(std::string_view domain, const DescriptorCheck& check);
 
  private:
-  // Labels may contain values of entries, which callers choose, so memory is bounded.
+  // Callers choose the values of entries, which labels may contain, so the number of rows is
+  // bounded.
   static constexpr std::size_t kMaxRows = 10'000;
 
   class Pair {

@@ -1,4 +1,4 @@
-// Envoy's RateLimitRequest, and the parts of its RateLimitResponse besides the statuses of the
+// Reads Envoy's RateLimitRequest, and writes its RateLimitResponse, except for the statuses of the
 // descriptors.
 //
 // Thread-safe.
@@ -21,16 +21,16 @@ namespace sluice::envoy {
 // is not UTF-8, unknown units, and hits of 2^63 and more.
 Result<void> ParseRequest(std::string_view bytes, Request& request);
 
-// Replaces `entries` by views of the descriptor's.
+// Replaces `entries` by views of the descriptor's entries.
 void ReadEntries(const RequestedDescriptor& descriptor, std::vector<Entry>& entries);
 
 std::uint64_t HitsOf(const Request& request, const RequestedDescriptor& descriptor);
 
-// The checks in the order of the descriptors; all are decided.
+// The checks in the order of the descriptors. All checks are decided.
 using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
 
-// OVER_LIMIT if a check outside quota_mode is over its limit, or if all checks in quota_mode are,
-// and there is at least one.
+// OVER_LIMIT if a check outside quota_mode is denied, or if there are checks in quota_mode and all
+// of them are denied.
 Response::Code OverallCode(DecidedChecks checks);
 
 struct Decided {

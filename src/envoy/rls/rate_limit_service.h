@@ -20,7 +20,8 @@ namespace sluice::envoy {
 
 class RateLimitService {
  public:
-  // Without `access` every caller is admitted. All must outlive the service.
+  // If `access` is null, every caller is admitted. `limiter`, `metrics` and `access` must outlive
+  // the service.
   RateLimitService(Limiter& limiter, MetricsRegistry& metrics, EnvoySettings settings,
                    const CallerAccess* access = nullptr);
 
@@ -30,7 +31,7 @@ class RateLimitService {
   // Shared by all calls of an io thread.
   struct Shared {
     HitCounters counters;
-    std::string response;  // used only during one Finish
+    std::string response;  // in use only while a call finishes
   };
 
   const PeerMetrics* peer_metrics() const { return peer_metrics_ ? &*peer_metrics_ : nullptr; }

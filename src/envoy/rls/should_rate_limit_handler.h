@@ -28,7 +28,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
  public:
   static constexpr std::size_t kChecksPerIteration = 64;
 
-  // All of it must outlive the handler.
+  // All of these must outlive the handler.
   struct Dependencies {
     net::Loop& loop;
     Limiter& limiter;
@@ -56,7 +56,8 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
   void CountDecided(std::size_t count);
   void FinishWithStatuses();
 
-  // If denied requests are not counted: refunds the granted hits if the request is over a limit.
+  // If denied requests are not counted, and the request is denied or has failed, the hits that its
+  // checks have charged are refunded.
   bool MustRefund() const;
   void RefundAll();
 
@@ -79,7 +80,9 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
   std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
   std::optional<Error> error_;           // the first one
   std::size_t started_ = 0;
-  std::size_t undecided_ = 0;  // including those not started; one more while StartSome runs
+  // Checks or refunds, including those that are not started. One more while StartSome or RefundAll
+  // runs.
+  std::size_t undecided_ = 0;
   bool refunds_ = false;
   bool canceled_ = false;
 };

@@ -51,7 +51,7 @@ class Compiler {
   CompiledRules Finish() { return {std::move(rules_), std::move(guide_)}; }
 
  private:
-  // `path` names the nodes that lead to this one.
+  // `path` names the nodes that lead to this node.
   void AddNode(Descriptor descriptor, std::string path, Children& siblings) {
     TrieNode node;
     if (descriptor.value.empty()) {

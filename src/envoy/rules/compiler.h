@@ -23,7 +23,7 @@ struct CompiledRules {
 // Thread-safe. REQUIRES: the trees have no mistakes and distinct domains.
 CompiledRules Compile(std::vector<RuleTree> trees);
 
-// The limit that counts `unit` as Envoy's service does.
+// A limit of `requests` per `unit`, with the windows of Envoy's service.
 Limit LimitOf(Unit unit, std::uint32_t requests);
 
 }  // namespace sluice::envoy

@@ -22,7 +22,7 @@ sluice::Pattern MakePattern(Kind kind, std::string text = {},
   return {.kind = kind, .text = std::move(text), .of = std::move(of)};
 }
 
-// A value with stars as a regular expression of RE2.
+// Converts a value with stars to a regular expression of RE2.
 std::string ToRegex(std::string_view glob) {
   std::string regex;
   for (const char c : glob) {
@@ -137,14 +137,14 @@ class Converter {
     text_ += ToYamlItem(rule);
   }
 
-  // A blocked or unlimited rule matches even without the attributes of its `per`, but the
-  // descriptor must have them.
+  // In Sluice, a blocked or unlimited rule also matches requests without the attributes of its
+  // `per`. Envoy's rule requires them, so they become conditions of the match.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
       const auto known = std::ranges::find(rule.match, part.attribute, &Condition::attribute);
       if (known == rule.match.end()) {
         rule.match.push_back({part.attribute, MakePattern(Kind::kExists)});
-      } else if (known->pattern.kind == Kind::kNot) {  // holds for an absent attribute, too
+      } else if (known->pattern.kind == Kind::kNot) {  // also true if the attribute is absent
         sluice::Pattern absent = MakePattern(Kind::kNot, {}, {MakePattern(Kind::kExists)});
         sluice::Pattern& others = known->pattern.of.front();
         others = MakePattern(Kind::kAnyOf, {}, {std::move(others), std::move(absent)});

@@ -10,7 +10,8 @@
 
 namespace sluice::envoy {
 
-// A rule file for the tree's domain. Comments mark parts that have no counterpart, or a better one.
+// A rule file for the tree's domain. Comments mark parts that have no counterpart, and
+// parts for which Sluice has something better.
 std::string ConvertToYaml(const RuleTree& tree);
 
 }  // namespace sluice::envoy

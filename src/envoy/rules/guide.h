@@ -31,9 +31,10 @@ struct Entry {
   std::string_view value;
 };
 
-// A list of entries as one text, "database=users,tier=gold", is a name of rules and counters, so
-// different lists have different texts. AppendKey appends "key", AppendEntry "key=value", after a
-// comma unless `out` is empty. Characters with a meaning in such a text are escaped by a backslash.
+// A list of entries as one text, such as "database=users,tier=gold". Such texts name rules and
+// counters, so different lists have different texts. AppendKey appends "key", AppendEntry
+// appends "key=value". If `out` is not empty, a comma is appended first. Characters with a meaning
+// in such a text are escaped by a backslash.
 void AppendKey(std::string_view key, std::string& out);
 void AppendEntry(std::string_view key, std::string_view value, std::string& out);
 
@@ -48,8 +49,8 @@ struct Target {
   std::string rule;  // its name; unique in the domain
   bool quota_mode = false;
   bool detailed_metric = false;
-  bool own_limits = false;       // it has `limits`, Sluice's own
-  bool counts_requests = false;  // one of them counts requests
+  bool own_limits = false;       // it has Sluice's own `limits`
+  bool counts_requests = false;  // one of these limits counts requests
   Unit unit = Unit::kUnknown;
   std::uint32_t requests_per_unit = 0;
   std::string name;
@@ -61,7 +62,8 @@ class Glob {
  public:
   explicit Glob(std::string_view pattern);
 
-  // Takes time proportional to the length of `text` times that of the longest part between stars.
+  // Takes time proportional to the length of `text` times the length of the longest part between
+  // stars.
   bool Matches(std::string_view text) const;
 
  private:

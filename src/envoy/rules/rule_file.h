@@ -28,7 +28,7 @@ enum class Unit : std::uint8_t {
   kWeek = 7,   // from Thursday on
 };
 
-// By number.
+// By the number of the unit.
 inline constexpr std::array<std::string_view, 8> kUnitNames{"unknown", "second", "minute", "hour",
                                                             "day",     "month",  "year",   "week"};
 inline constexpr std::array<Duration, 8> kUnitLengths{
@@ -72,7 +72,7 @@ struct RuleTree {
   std::string domain;
   std::string file;
   Position domain_position;  // in the file
-  // Sluice's extension: a request that is over one of its limits is counted by none.
+  // Sluice's extension: if a request is over one of its limits, none of its limits counts it.
   bool all_or_nothing = false;
   std::vector<Descriptor> descriptors;
 };

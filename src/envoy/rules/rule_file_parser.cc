@@ -80,7 +80,7 @@ void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
   }
 }
 
-// A descriptor has no amounts besides its hits, which are the cost.
+// A descriptor has only two amounts: its hits, which are the cost, and requests.
 bool CountsOnlyHits(const RuleLimit& limit) {
   return std::ranges::all_of(limit.counts, [](const CountedAmount& it) {
     return it.name == CountedAmount::kCost || it.name == CountedAmount::kRequests;
@@ -121,7 +121,7 @@ void ParseUnitOf(const ConfigMap& fields, RateLimit& limit) {
   }
 }
 
-// Accepts the numbers of Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service
+// Accepts the numbers of Envoy's service: 16, 0x10, 0o20, 0b1_0000. Refuses 020, which that service
 // reads as 16.
 std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
   std::string digits = Lowercase(value.node().text);
@@ -170,7 +170,7 @@ void CheckMetadata(const ConfigValue& value) {
   }
 }
 
-// "on line 12", or, where there are no lines, "at descriptors[3]".
+// "on line 12", or "at descriptors[3]" if the nodes have no positions.
 std::string PlaceOf(const YamlNode& item, const ConfigValue& list) {
   if (item.position.line > 0) return fmt::format("on line {}", item.position.line);
   return fmt::format("at {}[{}]", list.path(), &item - list.node().items.data());

@@ -64,8 +64,8 @@ class Merger {
   std::map<std::string, Known> domains_;
 };
 
-// With all_or_nothing, limits take back what they granted to a request that another limit denies.
-// Reports those that cannot.
+// With all_or_nothing, if one limit denies a request, the other limits take back the hits that they
+// have charged. Reports limits that cannot do this.
 void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& errors) {
   for (const Descriptor& it : descriptors) {
     if (it.rate_limit &&

@@ -22,17 +22,17 @@ struct LoadedTrees {
   bool ok() const { return errors.empty(); }
 };
 
-// All files that are not hidden, also in subdirectories.
+// All files that are not hidden, also in subdirectories that are not hidden.
 inline constexpr FileChoice kRuleFiles{
     .is_rule_file = [](std::string_view name) { return !name.starts_with('.'); },
     .recursive = true};
 
-// Reads every file in `directory` and its subdirectories, ordered by name. A directory without
-// files is not an error, but an unreadable directory is.
+// Reads the files of kRuleFiles in `directory`, ordered by name. A directory without files is not
+// an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory);
 
-// With `merge`, several files or documents may define one domain, which then has the descriptors of
-// all.
+// With `merge`, several files or documents may define one domain. The domain then has the
+// descriptors of all of them.
 LoadedTrees ParseRules(RuleTexts texts, bool merge, std::span<const RuleDocument> documents = {});
 
 }  // namespace sluice::envoy

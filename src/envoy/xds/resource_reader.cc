@@ -81,7 +81,7 @@ YamlNode ValueOf(const Message& message, const FieldDescriptor& field, int index
   }
 }
 
-// Fields that are not set are absent, as keys of a file would be.
+// Fields that are not set are absent, like keys that a file does not have.
 YamlNode NodeOf(const Message& message) {
   if (message.GetDescriptor() == google::protobuf::Struct::descriptor()) {
     return NodeOf(static_cast<const google::protobuf::Struct&>(message));

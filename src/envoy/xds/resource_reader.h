@@ -35,8 +35,8 @@ struct RuleResources {
 
 ResourceSetId IdOf(const ::envoy::service::discovery::v3::DiscoveryResponse& response);
 
-// Appends a text to `mistakes` for every resource that is not a RateLimitConfig. The rules
-// themselves are not checked: ParseRules does that.
+// Appends a text to `mistakes` for every resource that is not a RateLimitConfig. Does not check the
+// rules themselves: ParseRules checks them.
 std::vector<RuleDocument> ReadResources(
     const ::envoy::service::discovery::v3::DiscoveryResponse& response,
     std::vector<std::string>& mistakes);

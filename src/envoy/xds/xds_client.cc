@@ -44,8 +44,8 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const XdsSetting
                                .pem_cert_chain = std::move(*certificate)});
 }
 
-// A new channel for each attempt: its certificates are read again, and it does not wait for gRPC's
-// own pauses between connections.
+// Each attempt has a new channel, so that certificates are read again, and gRPC's own pauses
+// between connections do not apply.
 std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
                                          std::shared_ptr<grpc::ChannelCredentials> credentials) {
   grpc::ChannelArguments arguments;
@@ -77,7 +77,7 @@ struct XdsClient::Call {
   }
 
  private:
-  Mutex mutex;  // of writes
+  Mutex mutex;  // one write at a time
   bool finished SLUICE_GUARDED_BY(mutex) = false;
 };
 
@@ -89,9 +89,10 @@ struct XdsClient::State {
   std::shared_ptr<Call> call SLUICE_GUARDED_BY(mutex);  // null: not connected
   std::string nonce SLUICE_GUARDED_BY(mutex);           // of the last response
   XdsStatus status SLUICE_GUARDED_BY(mutex);
-  // The last set: if it was refused, a control plane may send it again at once.
+  // Of the last set. A control plane may send a refused set again at once; then the set is refused
+  // again without being compiled.
   std::string last_fingerprint SLUICE_GUARDED_BY(mutex);
-  std::vector<std::string> last_mistakes SLUICE_GUARDED_BY(mutex);  // empty: it was accepted
+  std::vector<std::string> last_mistakes SLUICE_GUARDED_BY(mutex);  // empty: the set was accepted
 
   // Accepts the set in the response with this nonce, or refuses it because of its mistakes.
   void Answer(const std::string& its_nonce, const ResourceSetId& set,
@@ -106,7 +107,7 @@ struct XdsClient::State {
       request.set_version_info(status.version);
       if (its_nonce == nonce) to = call;
     }
-    if (!to) return;  // the stream has broken, or another response awaits its answer
+    if (!to) return;  // the stream has broken, or a newer response has come
     if (!mistakes.empty()) {
       request.mutable_error_detail()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
       request.mutable_error_detail()->set_message(fmt::to_string(fmt::join(mistakes, "\n")));
@@ -179,7 +180,7 @@ void XdsClient::Run() {
   }
 }
 
-// Opens a stream and asks for all rules. Null if the TLS files cannot be read, or if the client is
+// Opens a stream and requests all rules. Null if the TLS files cannot be read, or if the client is
 // being destroyed.
 std::shared_ptr<XdsClient::Call> XdsClient::Connect() {
   auto credentials = CredentialsOf(settings_);

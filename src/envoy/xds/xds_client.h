@@ -24,25 +24,26 @@ namespace sluice::envoy {
 
 // What operators see.
 struct XdsStatus {
-  bool connected = false;                 // a stream is open and has answered
+  bool connected = false;                 // a stream is open, and has received a set
   std::size_t accepted = 0;               // sets since the start
   std::size_t refused = 0;                // likewise
   std::string version;                    // of the set in force, as the control plane names it
   std::size_t resources = 0;              // in this set
   std::optional<SteadyTime> accepted_at;  // absent: no set has been accepted
-  std::string last_refusal;  // its version and first mistake; empty since a set is accepted
+  std::string last_refusal;  // version and first mistake of the last set; empty: not refused
 };
 
 class XdsClient {
  public:
-  // Called on any thread, once for each taken set, with the set's mistakes; without mistakes, the
-  // set is in force. If a newer set was taken, this may be dropped without a call.
+  // To be called on any thread, once for each taken set, with the set's mistakes. An empty list
+  // means that the set is in force. If a newer set is taken first, the Done of the older set may be
+  // dropped without a call.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   // Called on the client's thread. Must not wait for the set to be compiled.
   using Take = std::function<void(RuleResources set, Done done)>;
 
   XdsClient(XdsSettings settings, Take take);
-  // Ends the stream. `take` is not called afterwards; a Done may be.
+  // Ends the stream. After that, `take` is not called, but a Done may still be called.
   ~XdsClient();
   XdsClient(const XdsClient&) = delete;
   XdsClient& operator=(const XdsClient&) = delete;
