@@ -40,7 +40,7 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   return request;
 }
 
-// Only a check that takes units can have to wait.
+// Only a check that takes units may have to wait.
 bool Sleeps(const CheckOptions& options) {
   const bool takes = options.cost > 0 || !options.request.amounts.amounts.empty();
   return options.wait && options.mode == v1::MODE_CONSUME && takes;

@@ -20,8 +20,8 @@ void FleetOptions::AddTo(CLI::App& app) {
       ->capture_default_str();
 }
 
-// An address of this machine is kept as it is, since its admin socket is named after it. An unknown
-// name is kept, too: the attempt to connect reports it.
+// An address of this machine is kept as it is, because the admin socket is named after this
+// address. A name that cannot be looked up is also kept: the attempt to connect reports the error.
 std::vector<AdminOptions> FleetOptions::Servers() const {
   std::vector<AdminOptions> servers;
   AdminOptions server = admin;

@@ -24,7 +24,7 @@ namespace {
 using replay::RemoveConcurrency;
 using replay::RequestLog;
 
-// Lines that wait to be sorted take at most this share of the memory.
+// Requests that wait to be sorted take at most 1 / kWaitingShare of the memory.
 constexpr std::size_t kWaitingShare = 4;
 
 struct Options {
@@ -77,7 +77,7 @@ double ParseShare(const std::string& text) {
       fmt::format("--suggest: found \"{}\"; allowed is a share below 100%, such as 0.1%", text));
 }
 
-// The rules of the domain. Prints what is wrong with them.
+// The rules of the domain. If they are invalid, prints the errors and returns nullopt.
 std::optional<Domain> LoadDomain(const std::string& path, const std::string& wanted) {
   LoadedRules loaded = ParseRules(ReadRulesAt(path));
   for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
