@@ -68,7 +68,7 @@ local function deciders(run)
     return state
   end
 
-  -- The state. If the units out leave room for a lower level only, its level is lowered.
+  -- The state, in which at least the units out count as taken.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)

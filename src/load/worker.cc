@@ -169,7 +169,7 @@ bool Worker::HasEnded(SteadyTime now) {
     return true;
   }
   if (now < schedule_.end() + shared_.plan.timeout) return false;
-  Abandon({GrpcStatus::kDeadlineExceeded, "still no answer --timeout after the end"});
+  Abandon({GrpcStatus::kDeadlineExceeded, "no answer within --timeout after the end of the load"});
   return true;
 }
 

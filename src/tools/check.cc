@@ -135,7 +135,7 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
           ->type_name("TIMES")
           ->capture_default_str();
   app.add_option("--concurrency", options.concurrency,
-                 "Maximum checks in flight or asleep at once (default: 1, with --rate 1000)")
+                 "Maximum checks in flight or asleep at once (default: 1; with --rate: 1000)")
       ->check(CLI::Range(1, 100'000))
       ->type_name("COUNT")
       ->needs(repeat);

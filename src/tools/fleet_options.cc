@@ -11,8 +11,10 @@ void FleetOptions::AddTo(CLI::App& app) {
   admin.AddTo(app);
   app.remove_option(app.get_option("--addr"));
   addresses = {admin.server.address};
-  app.add_option("--addr", addresses,
-                 "Server: host:port or unix:PATH; repeatable. Every address of a name is asked")
+  app.add_option(
+         "--addr", addresses,
+         "Server: host:port or unix:PATH; repeatable. If a host name has several addresses, "
+         "each is a server")
       ->envname("SLUICE_ADDR")
       ->type_name("ADDRESS")
       ->check(IsAddress)

@@ -128,7 +128,7 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   Say("nothing to hold, so the command was not run: no concurrency limit applies, or it counts "
       "an amount that was not given. Other limits stay charged\n"
       "  {}"
-      "  See what does:  sluice explain {} {}\n"
+      "  See the limits: sluice explain {} {}\n"
       "{}",
       DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
       options.request.domain, fmt::join(options.request.attributes, " "),
@@ -289,7 +289,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       ->type_name("SLOTS")
       ->capture_default_str();
   options.request.amounts.AddTo(app);
-  AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
+  AddDuration(app, "--wait", "If denied, retry for up to this long", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
                   options.lease_ttl);
@@ -310,7 +310,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
   options.server.AddTo(app);
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
-      "Signals are passed on to it.\n"
+      "Signals are passed on to COMMAND.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if\n"
       "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
       "says why.\n"
