@@ -47,8 +47,7 @@ struct LoadStats {
   LatencyHistogram latencies;              // of messages with at least one decision
   LatencyHistogram waits;                  // requested by answers
   Duration waited{};                       // sum of `waits`
-  Duration
-      elapsed{};  // the measured time: ends when the load, all answers and all waits have ended
+  Duration elapsed{};  // measured time, to the end of the load, all answers and all waits
   std::chrono::duration<double> cpu{};  // CPU time of the generator's threads in `elapsed`
   std::uint64_t messages = 0;           // messages sent
   std::uint64_t late = 0;               // messages that the generator sent more than kLate late

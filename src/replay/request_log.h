@@ -21,7 +21,7 @@ namespace sluice::replay {
 // Says where the fields of a request are in a line, by name.
 struct LogMapping {
   std::map<std::string, std::string>
-      attributes;                   // an attribute that is not listed is in the field of its name
+      attributes;  // an attribute that is not listed is in the field of the same name
   std::optional<std::string> time;  // otherwise "time"
   std::optional<std::string> cost;  // otherwise 1
   std::map<std::string, std::string> amounts;
