@@ -12,10 +12,10 @@
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
 --             per request:  shared by equal demands: mode (see below), longest wait
---                           (µs; -2 - µs: only a leaky_bucket may delay, for so long) or, for a
+--                           (µs; -2 - µs: only a leaky_bucket may delay, at most so long) or, for a
 --                           refund, the time of the charge (µs since the epoch); -1: none,
 --                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but
---                           servers' grants are concerned; number of counters, then
+--                           grants (grants.lua) are concerned; number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
 --                           per counter its units; in mode 7, then per counter the 3 numbers of the
@@ -23,8 +23,8 @@
 --                           under a lease of units, then per counter the number of its record (in
 --                           mode 6 of such a lease, the units are those used; -1: as taken).
 --                           If grants are concerned, then per counter the grant that is returned
---                           (generation, units granted, units unused; or three 0) and the one that
---                           is wanted (units, longest life in µs; or two 0)
+--                           (generation, units granted, units unused; or three 0) and the grant
+--                           that is wanted (units, longest life in µs; or two 0)
 --             per limit:    algorithm, number of its parameters, the parameters
 --             zeros, so that at least five numbers follow the number of the last limit's parameters
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
@@ -47,12 +47,12 @@
 --           ARGV is not on this node, this is found before the first write, and only the checks
 --           that use the counter fail.
 --
--- A check in ARGV stands for n equal ones. The first g of them are granted, as if they were n
--- consecutive calls. Group 0 holds the enforced limits, all of which must grant. Each further group
--- is a shadow rule, charged for the checks that both it and group 0 grant. If there is no group 0,
--- it counts as granting all. In modes 3 to 8, groups do not change the result, and n is 1. Charges
--- of one counter whose algorithm has `charge` are the exception: all n are charged, and g of them
--- are within the limit.
+-- A check in ARGV stands for n equal checks. The first g of them are granted, as if they were n
+-- consecutive calls. Group 0 has the enforced limits, all of which must grant. Each further group
+-- is a shadow rule; it is charged for the checks that this group and group 0 grant. A group 0
+-- without limits grants all checks. In modes 3 to 8, groups do not change the result, and n is 1.
+-- Charges of one counter whose algorithm has `charge` are the exception: all n are charged, and g
+-- of them are within the limit.
 --
 -- Performance: Redis runs the whole file for every pack, so each definition here costs time per
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
@@ -128,8 +128,8 @@ local out = { VERSION, now }
 local length = 2
 local reply = { '' }
 
--- If `limit` needs a counter's state for longer than the limit that wrote the state (their rates may
--- differ), notes how long the key must live.
+-- If `limit` needs a counter's state for longer than the limit that wrote the state (their rates
+-- may differ), notes how long the key must live.
 local function prolong(k, limit, a, b, c)
   local kind, expiry = limit.algorithm, expiries[k]
   if kind.lifetime_varies and (expiry or changed_by[k]) then
@@ -190,7 +190,7 @@ for _ = 1, numbers[6] do
 
   local foreign = elsewhere and first_of(elsewhere, numbers, first_key, count)
   local granted, place = n, length + 2
-  local costs = first_key + count - 1 -- before the first one
+  local costs = first_key + count - 1 -- just before the first cost
   for i = 1, is_plain and not foreign and count or 0 do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
@@ -286,7 +286,8 @@ for _ = 1, numbers[6] do
   end
 end
 
--- Writes the counters that have changed or must live longer, in place if their keys live long enough.
+-- Writes the counters that have changed or must live longer, in place if their keys live long
+-- enough.
 local texts = {} -- of seconds
 for k = 1, key_count do
   local limit, lifetime = changed_by[k], lifetimes[k]

@@ -1,5 +1,5 @@
--- Constants shared by all parts of the composed script, which starts with them. Those of the
--- algorithms are the twins of constants in src/core/algorithm/algorithm.h.
+-- Constants shared by all parts of the composed script, which starts with them. The constants of
+-- the algorithms are twins of constants in src/core/algorithm/algorithm.h.
 
 local VERSION = 10 -- of the format of a call; see check.lua
 
@@ -8,8 +8,8 @@ local pack_numbers, unpack_numbers, format = struct.pack, struct.unpack, string.
 local call, try = redis.call, redis.pcall
 
 -- CHARGE takes units even if denied; REFUND gives them back. RENEW, SETTLE and INSPECT apply to the
--- check's lease; RENEW applies only if all counters hold it, INSPECT changes nothing. UNDO reverts
--- an earlier granted check.
+-- check's lease. RENEW applies only if all counters hold the lease; INSPECT changes nothing. UNDO
+-- reverts an earlier granted check.
 local CONSUME, PEEK, CHARGE, REFUND, RENEW, SETTLE, UNDO, INSPECT = 1, 2, 3, 4, 5, 6, 7, 8
 
 -- Most algorithms keep a counter as a string: FORMAT (1 byte), the expiry of its key (seconds since
@@ -32,7 +32,7 @@ local MAX_SKEW = 1000000
 -- The largest count of an algorithm.
 local MAX_PRODUCT = 4503599627370496
 
--- A counter that is charged again lives longer than required: by this many seconds or a fourth of its
--- lifetime, whichever is longer. During this time it is overwritten in place, which costs Redis half
--- as much as a SET with an expiry.
+-- A counter that is charged again lives longer than required: by this many seconds or a fourth of
+-- its lifetime, whichever is longer. During this time it is overwritten in place, which costs Redis
+-- half as much as a SET with an expiry.
 local LINGER = 10

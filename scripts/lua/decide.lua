@@ -1,5 +1,5 @@
--- Decides checks of every kind. The driver handles the most frequent ones itself and creates these
--- functions only when another check occurs.
+-- Decides checks of every kind. The driver itself decides the most frequent kinds, and creates
+-- these functions only when another kind occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, prolong, out. deciders adds the functions that
@@ -15,18 +15,18 @@
 -- fields            how many numbers are stored; or `read`, `write` and `snapshot`, if the state is
 --                   a table
 -- parse             the limit, from its parameters
--- open, advance     the state of a new counter; the state as of now. Before the state, both return
---                   KEEP_ALWAYS or KEEP_UNLESS_PEEK if it must be written, otherwise nil
+-- open, advance     first KEEP_ALWAYS or KEEP_UNLESS_PEEK if the state must be written, otherwise
+--                   nil; then the state of a new counter (open) or the state now (advance)
 -- grants, take      how many of n checks are admitted; the state after that many
 -- chargeable        how many units CHARGE may take. `charge`, if there is one, takes coalesced charges
--- refund, undo      the new state, or nil. Before it, undo returns how many units stay charged; its
---                   x, y, z are the snapshot from before the check
+-- refund, undo      the new state, or nil. undo first returns how many units stay charged. The
+--                   parameters x, y, z of undo are the snapshot from before the check
 -- lifetime          for how long the state matters, in µs. `lifetime_varies` if that depends on the
---                   rate: another limit of the counter may have a different one
+--                   rate: another limit of the counter may have another rate
 -- optional          `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
 --                   `holds`, `renew`, `release`, `at_once`: the state holds leases, and is written
 --                   check by check
---                   `gives_nothing_back`: a settled lease of units gives none back
+--                   `gives_nothing_back`: settling a lease of units gives back no units
 local function deciders(run)
   local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
   local strings, expiries, changed_by = run.strings, run.expiries, run.changed_by
@@ -68,7 +68,7 @@ local function deciders(run)
     return state
   end
 
-  -- The state, with at most the level that the units out leave.
+  -- The state, in which at least the units out count as taken.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)
@@ -76,7 +76,7 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- Returns the state as it is from now on.
+  -- Sets the state of a counter. Returns the state that was set.
   local function change(k, limit, a, b, c)
     a, b, c = capped(k, limit, a, b, c)
     if limit.algorithm.at_once then
@@ -88,7 +88,7 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- The counter's state as of now. A table is the counter's own, not a copy: a check that takes
+  -- The counter's state now. A table is not a copy of the counter's table: a check that takes
   -- nothing changes only fields that every advance computes again.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
@@ -129,8 +129,8 @@ local function deciders(run)
     return at + 3
   end
 
-  -- Applies the grants that a check returns: the first 3 of a counter's 5 numbers. The other 2 are
-  -- the grant that it wants.
+  -- Applies the grants that a check returns. They are the first 3 of the 5 numbers of each counter;
+  -- the other 2 numbers are the grant that the check wants.
   local function take_back(request, first_key)
     granting = granting or granters(run)
     for i = 1, request.count do
@@ -150,8 +150,8 @@ local function deciders(run)
     return length
   end
 
-  -- Appends the grants of each group, then the snapshot of each counter. Everything that can fail
-  -- precedes the first change.
+  -- Appends for each group how many checks it grants, and the snapshots of its counters. Everything
+  -- that can fail precedes the first change.
   local function decide(request, n, first_key, length)
     local mode, count = request.mode, request.count
     local limits, groups = request.limits, request.groups
@@ -162,7 +162,7 @@ local function deciders(run)
       take_back(request, first_key)
     end
 
-    local allowed, costs = n, first_key + count - 1 -- before the first one
+    local allowed, costs = n, first_key + count - 1 -- just before the first cost
     local i = 1
     while i <= count do
       local begin, group = i, groups[i]
@@ -238,11 +238,11 @@ local function deciders(run)
     return 0, all_admit and kind.renew(a, request) or nil
   end
 
-  -- Appends what each group admits, then the result of each counter.
+  -- Appends for each group whether it admits, and the results of its counters.
   local function decide_change(request, _, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local admitted, group_admits, all_admit = {}, {}, true
-    local costs = first_key + count - 1 -- before the first one
+    local costs = first_key + count - 1 -- just before the first cost
     local records = costs + count + 1
     for i = 1, count do
       local limit, group = limits[i], groups[i]

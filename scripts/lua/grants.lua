@@ -1,21 +1,21 @@
 -- Grants: units that servers took from a counter in advance, to decide checks by themselves until
 -- the grant ends. The twin of src/core/algorithm/grant.h, which says why no more units are used
--- in any interval than the limit allows. docs/prefetch.md proves it.
+-- in any interval than the limit allows. docs/prefetch.md has the proof.
 --
--- While units are out, the counter's string has four more doubles: the units of the older and of the
--- newer generation, and when these end (µs). These units count even if the limit of a check has no
--- `prefetch`. An algorithm whose units can be granted has three functions: level (units that may be
--- granted, time of the state, latest end of a grant), cap (the state, with at most the level that
--- the units out leave), last (the time of the state).
+-- While units are out, the counter's string has four more doubles: the units of the older and of
+-- the newer generation, and when these generations end (µs). The units out count even if the limit
+-- of a check has no `prefetch`. An algorithm whose units can be granted has three functions: level
+-- (units that may be granted, time of the state, latest end of a grant), cap (the state, in which
+-- at least the units out count as taken), last (the time of the state).
 --
--- cost      nothing unless units are out, or a check asks for them or returns some
+-- cost      nothing if no units are out, and no check wants or returns a grant
 -- atomic    runs inside the driver's script; reads and writes nothing itself
 local GRANT_FIELDS = 4
 local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
 local LONGEST_GRANT = 10000000
 
--- run       as for deciders; it gets `grants`: for each counter that has or had units out, these
---           units
+-- run       as for deciders; granters adds `grants`: for each counter that has or had units out,
+--           these units
 -- returns   functions for decide.lua
 local function granters(run)
   local numbers, now, grants = run.numbers, run.now, {}
@@ -103,8 +103,8 @@ local function granters(run)
     end
   end
 
-  -- Grants what a check wants: from position `at` on, the units and their longest life. Appends to
-  -- `out` the grant (units, end of its generation, life) and the units that are out.
+  -- Grants what a check wants: from position `at` on, the number of units and the longest life of
+  -- the grant. Appends to `out` the grant (units, end of its generation, life) and the units out.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

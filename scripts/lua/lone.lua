@@ -1,6 +1,6 @@
 -- The short way: decides a call that carries one plain check, as check.lua would, but in half the
--- time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, it has written
--- nothing, and leaves the call to check.lua, which starts from the beginning.
+-- time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, this file
+-- writes nothing and leaves the call to check.lua, which starts from the beginning.
 --
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
 --           for a sorted set one ZCARD and what its algorithm's file says
@@ -8,8 +8,8 @@
 --           the key holds a value of another type.
 --
 -- Performance: a lone call finds nothing in the processor's caches, so every definition, table and
--- call counts. The blocks between lines with --@ are repeated for each algorithm, with its
--- functions inlined; see cmake/lua_script.py.
+-- function call is expensive. The blocks between lines with --@ are repeated for each algorithm,
+-- with the algorithm's functions inlined; see cmake/lua_script.py.
 repeat
   local version, time, lone, _, _, _, _, _, mode, wait, leased, _, _, _, _, n, _, cost,
     id, _, p1, p2, p3, p4, p5 = unpack_numbers('<ddddddddddddddddddddddddd', ARGV[#ARGV])
@@ -36,7 +36,8 @@ repeat
   -- For a check with several limits: the position of the next limit in ARGV, and what to write and
   -- to reply.
   local place, values, texts, reply
-  -- If a later limit denies: whether earlier limits' snapshots or lifetimes would be different.
+  -- Whether the snapshots or lifetimes of earlier limits would be different if a later limit
+  -- denies.
   local is_unsure = false
   if lone > 1 then
     place, values, texts, reply = 8 * (14 + 4 * lone) + 1, {}, {}, {}

@@ -1,6 +1,7 @@
--- Functions shared by the parts of the composed script that follow.
+-- Functions for the parts of the composed script that come after this file.
 
--- Lua passes about 8,000 values at most, so longer lists are passed in pieces of this size.
+-- A Lua call can pass at most about 8,000 values, so longer lists are passed in pieces of this
+-- size.
 local PIECE = 4000
 
 local function unpack_doubles(bytes)
@@ -29,7 +30,8 @@ local function pack_doubles(numbers, count)
   return table.concat(pieces)
 end
 
--- The strings stored under the first `count` names, in order; false if a key is absent or not a string.
+-- The strings stored under the first `count` names, in order; false if a key is absent or not a
+-- string.
 local function read_strings(names, count)
   if count <= PIECE then
     return call('MGET', unpack(names, 1, count))
@@ -45,7 +47,8 @@ local function read_strings(names, count)
 end
 
 -- Like read_strings, but the names may be in different slots. Also returns whether all names
--- without a string are new, and, by index, why a name cannot be read here (nil if all can be read).
+-- without a string are absent, and, by index, why a name cannot be read on this node (nil if all
+-- can be read).
 local function read_one_by_one(names, count)
   local strings, others_are_new, elsewhere = {}, true, nil
   for i = 1, count do
@@ -65,7 +68,8 @@ local function read_one_by_one(names, count)
   return strings, others_are_new, elsewhere
 end
 
--- The first text in `texts` at the indices numbers[first] to numbers[first + count - 1]; nil if none.
+-- The first text in `texts` at the indices numbers[first] to numbers[first + count - 1]; nil if
+-- none.
 local function first_of(texts, numbers, first, count)
   for i = first, first + count - 1 do
     if texts[numbers[i]] then

@@ -1,14 +1,15 @@
--- Records of leases of units: what a lease has taken from the counters of one hash tag, so that it
--- can be settled with what was used. The twin of src/store/memory/lease_records.h and of
--- DecideChange in memory_store.cc there.
+-- Records of leases of units: what a lease has taken from the counters of one hash tag, so that the
+-- lease can be settled with the units that were used. The twin of src/store/memory/lease_records.h
+-- and of DecideChange in memory_store.cc there.
 --
 -- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
 --   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of
 --             the check with that tag: units taken, or -1 if its shadow rule has denied, and its
 --             snapshot from before the check (3 numbers). The lease can be settled until its end
 --             plus SETTLES_FOR.
---   settled   2 (1 byte), 0 (3 bytes), until when the record shows that (µs)
--- All numbers are little-endian doubles. Redis removes the key a little later; nothing depends on it.
+--   settled   2 (1 byte), 0 (3 bytes), the time until which the lease is known as settled (µs)
+-- All other numbers are little-endian doubles. Redis removes the key a little later; the time of
+-- the removal does not matter.
 --
 -- cost      a share of the driver's MGET, one SET
 -- atomic    runs inside the driver's script. A record is written after the counters of its check
@@ -39,7 +40,7 @@ local function recorders(run)
     call('SET', keys[k], value, 'EX', text)
   end
 
-  -- Writes records of what the lease holds of the counters.
+  -- Writes records: what the lease holds of each counter.
   local function write_open(request, first_record)
     local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
     for i = 1, request.count do
@@ -64,7 +65,7 @@ local function recorders(run)
   local function enter(request, first_key, at)
     local count, groups = request.count, request.groups
     local granted, any = 0, false
-    local costs = first_key + count - 1 -- before the first one
+    local costs = first_key + count - 1 -- just before the first cost
     if count == 1 then
       if out[at + 1] > 0 then
         local value = pack_numbers(
@@ -188,7 +189,7 @@ local function recorders(run)
   -- for each of its counters the result and the units that the lease held.
   local function decide_record(request, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
-    local costs = first_key + count - 1 -- before the first one
+    local costs = first_key + count - 1 -- just before the first cost
     local first_record = costs + count + 1
     local status, ends = read_records(request, first_record)
     local all_admit = mode ~= RENEW or status == 0 and now < ends

@@ -11,7 +11,8 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// The tag of a number, and of a text or a message. Fields have the numbers of rate_limiter.proto.
+// The tags of fields: of numbers, and of texts or messages. rate_limiter.proto has the field
+// numbers.
 constexpr std::uint32_t NumberTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
 }

@@ -1,6 +1,6 @@
 // A load generator: sends the messages of a Plan to one server and collects statistics.
 //
-// Thread-safe. Runs on separate threads from Start on.
+// Thread-safe. Sends on threads of its own.
 #pragma once
 
 #include <cstddef>

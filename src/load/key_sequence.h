@@ -33,7 +33,7 @@ class KeySequence {
 
  private:
   const std::uint32_t keys_;
-  std::vector<double> sums_;  // of the probabilities of the first i keys, scaled; empty: uniform
+  std::vector<double> sums_;  // cumulative probabilities, not normalized; empty: uniform
   std::mt19937_64 random_;
 };
 

@@ -21,7 +21,7 @@ struct Message {
   SteadyTime start;
   std::uint32_t unanswered = 0;  // number of its checks without a result; 0: not in flight
   bool decided = false;          // whether any check has a decision
-  Duration wait{};               // the last wait that an answer requested
+  Duration wait{};               // the wait of the last decision; 0: none
   bool counted = false;          // whether the message is in the measured part
 };
 
@@ -47,10 +47,10 @@ struct LoadStats {
   LatencyHistogram latencies;              // of messages with at least one decision
   LatencyHistogram waits;                  // requested by answers
   Duration waited{};                       // sum of `waits`
-  Duration elapsed{};  // measured time, until the load and all answers and waits have ended
+  Duration elapsed{};  // measured time, to the end of the load, all answers and all waits
   std::chrono::duration<double> cpu{};  // CPU time of the generator's threads in `elapsed`
   std::uint64_t messages = 0;           // messages sent
-  std::uint64_t late = 0;               // messages that the generator sent over kLate too late
+  std::uint64_t late = 0;               // messages that the generator sent more than kLate late
   Duration latest{};                    // the largest such delay
   std::string lost;                     // why all connections were lost; empty if some remain
 

@@ -1,7 +1,7 @@
 // Determines when messages start. Closed loop: as soon as there is room. Open loop: message i
-// starts at i · interval after the begin, independent of the server. The latency of a late message
-// counts from that time and no message is skipped, so stalls show in full (no coordinated
-// omission).
+// starts at i · interval after the begin, independent of the server. If a message is sent late, its
+// latency counts from the time at which it should have started, and no message is skipped. So
+// stalls show in full (no coordinated omission).
 //
 // Not thread-safe. Does not read a clock.
 #pragma once
@@ -20,7 +20,7 @@ class Schedule {
  public:
   // The messages of an open loop that belong to this schedule: `first`, `first + step`, ….
   struct Pace {
-    std::chrono::duration<double> interval{};  // between messages, over all schedules
+    std::chrono::duration<double> interval{};  // between consecutive messages of all schedules
     std::uint64_t first = 0;
     std::uint64_t step = 1;
   };

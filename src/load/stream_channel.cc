@@ -5,7 +5,7 @@
 namespace sluice::load {
 namespace {
 
-// The maximum bytes that wait for the server's window. Beyond it, no message is sent.
+// If this many bytes wait for the server's flow-control window, no further message is sent.
 constexpr std::size_t kMaxUnsent = 64 * 1024;
 
 }  // namespace

@@ -12,10 +12,11 @@
 namespace sluice::load {
 namespace {
 
-// The maximum messages per iteration, so that answers are still read when many messages are due.
+// The maximum number of messages sent per iteration, so that answers are still read when many
+// messages are due.
 constexpr int kSendsPerIteration = 256;
-// In an open loop, messages are batched and sent up to this much late. A wake-up for each message
-// would take more CPU than the server. Latencies include the delay.
+// In an open loop, messages are sent in batches, each message at most this much late. A wake-up for
+// each message would take more CPU than the server. Latencies include the delay.
 constexpr auto kShortestWait = std::chrono::microseconds(100);
 
 // The user and system CPU time of this thread.
@@ -88,7 +89,7 @@ void Worker::Flush() {
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (!HasEnded(now)) return timer_.WakeAt(WakeAt(now));
   if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
-  // The run includes the time after the last message, in which none was due.
+  // The run includes the time after the last message, although no message was due.
   if (schedule_.is_open() && shared_.plan.messages == 0 && shared_.recorder.stats().lost.empty()) {
     shared_.recorder.ExtendTo(schedule_.end());
   }
@@ -168,7 +169,7 @@ bool Worker::HasEnded(SteadyTime now) {
     return true;
   }
   if (now < schedule_.end() + shared_.plan.timeout) return false;
-  Abandon({GrpcStatus::kDeadlineExceeded, "still no answer --timeout after the end"});
+  Abandon({GrpcStatus::kDeadlineExceeded, "no answer within --timeout after the end of the load"});
   return true;
 }
 

@@ -82,7 +82,7 @@ class Worker final : public net::Flushable {
   int sent_in_iteration_ = 0;  // messages sent in that iteration
   SteadyTime send_at_{};       // when to send next; max(): once a channel has room
   SteadyTime full_at_{};       // when a message was last due and no channel had room
-  std::chrono::duration<double> cpu_before_{-1};  // before the measured part; negative: not set
+  std::chrono::duration<double> cpu_before_{-1};  // at the measured part's start; negative: not set
   PreciseTimer timer_;
 };
 

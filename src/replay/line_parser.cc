@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<std::string_view>;
 
-// For each wanted value, the position of its field in `fields`; their number if there is none.
+// For each wanted value, the position of its field in `fields`, or fields.size() if there is none.
 template <typename Fields>
 Result<std::vector<std::size_t>> PositionsOf(const std::vector<Wanted>& wanted,
                                              const Fields& fields, const std::string& log) {
@@ -32,14 +32,14 @@ Result<std::vector<std::size_t>> PositionsOf(const std::vector<Wanted>& wanted,
 
 class NginxParser final : public LineParser {
  public:
-  // `positions`: those of PositionsOf in NginxLine::kFields.
+  // `positions`: from PositionsOf(NginxLine::kFields).
   explicit NginxParser(std::vector<std::size_t> positions) : positions_(std::move(positions)) {}
 
   const char* Parse(std::string_view line, Values& values) override {
     if (const char* const fault = line_.Parse(line)) return fault;
     const bool escaped = line.find('\\') != std::string_view::npos;
     unescaped_.clear();
-    unescaped_.reserve(positions_.size() * line.size());  // so that views of it stay valid
+    unescaped_.reserve(positions_.size() * line.size());  // so that views of unescaped_ stay valid
     for (std::size_t i = 0; i < positions_.size(); ++i) {
       const bool given = positions_[i] < line_.fields.size();
       const std::string_view value = given ? line_.fields[positions_[i]] : std::string_view();
@@ -139,7 +139,7 @@ class CsvParser final : public LineParser {
   bool Split(std::string_view line) {
     cells_.clear();
     unquoted_.clear();
-    unquoted_.reserve(line.size());  // so that views of it stay valid
+    unquoted_.reserve(line.size());  // so that views of unquoted_ stay valid
     while (true) {
       if (line.starts_with('"')) {
         const std::size_t start = unquoted_.size();
@@ -168,7 +168,7 @@ class CsvParser final : public LineParser {
   }
 
   std::vector<std::string> names_;
-  std::vector<std::size_t> columns_;  // of each value; a number beyond the last one: no value
+  std::vector<std::size_t> columns_;  // of each value; beyond the last column: no value
   Values cells_;
   std::string unquoted_;
 };
@@ -182,7 +182,7 @@ Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
 
 }  // namespace
 
-// The first line may be incomplete, so a few lines are tried.
+// Tries a few lines, because the first line may be incomplete.
 Result<std::unique_ptr<LineParser>> MakeLineParser(const std::string& log, std::string_view start,
                                                    const std::vector<Wanted>& wanted) {
   constexpr int kTried = 20;

@@ -16,7 +16,7 @@ namespace sluice::replay {
 
 class LogFile {
  public:
-  // Longer lines are cut off.
+  // Longer lines may be cut; see line_is_cut.
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
 
   // "-": standard input.
@@ -25,15 +25,16 @@ class LogFile {
   // The beginning of the file, up to 64 KiB, even after lines were read.
   std::string_view start() const { return start_; }
 
-  // The next line without its end; 64 bytes beyond it may be read. Valid until the next call. Empty
-  // at the end of the file.
+  // The next line without its line break; nullopt at the end of the file. Valid until the next
+  // call. The 64 bytes after the line may be read.
   std::optional<std::string_view> Next();
 
   const std::string& name() const { return name_; }
-  // The number of the last line.
+  // The number of the line that Next returned last.
   std::uint64_t line_number() const { return number_; }
+  // Whether that line was too long. Next returned only its end.
   bool line_is_cut() const { return cut_; }
-  // Why the file could not be read to its end; empty if there was no error so far.
+  // Why the file could not be read to its end; empty if there has been no error.
   const std::string& fault() const { return fault_; }
   // The bytes read so far, and the size of the file; 0 if not known.
   std::uint64_t bytes_read() const;
@@ -53,7 +54,7 @@ class LogFile {
   const std::uint64_t size_;
   std::string start_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // of the part of the buffer that is not taken yet
+  std::size_t begin_ = 0;  // of the part of the buffer that Next has not returned yet
   std::size_t end_ = 0;
   std::uint64_t number_ = 0;
   bool cut_ = false;

@@ -29,20 +29,20 @@ class LoggedSecond {
   struct Entry {
     Time at;
     bool whole_second = false;
-    std::size_t data = 0;  // position of its numbers and values
+    std::size_t data = 0;  // position of the request's numbers and values
     LinePlace place;
   };
 
-  // `numbers` are the cost and the amounts; `values` are those of the attributes, with null data()
-  // for those that the request lacks.
+  // `numbers` are the cost and the amounts. `values` are the values of the attributes; data() is
+  // null for an attribute that the request lacks.
   void Add(const TimeStamp& stamp, LinePlace place, const std::vector<std::int64_t>& numbers,
            std::span<const std::string_view> values);
 
-  // Orders the requests by time; requests of equal time stay in the order in which they were added.
-  // First spreads requests whose stamps are whole seconds evenly over the second.
+  // First spreads requests whose stamps are whole seconds evenly over the second. Then sorts the
+  // requests by time; requests of equal time stay in the order in which they were added.
   void Order();
 
-  // Replaces `request` by the request of `entry`. It is valid until this object changes.
+  // Replaces `request` by the request of `entry`. `request` is valid until this object changes.
   void Fill(const Entry& entry, const RequestShape& shape, CheckRequest& request) const;
 
   const std::vector<Entry>& entries() const { return entries_; }

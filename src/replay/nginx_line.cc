@@ -10,8 +10,8 @@ constexpr std::string_view kNone;
 
 std::string_view UnlessDash(std::string_view text) { return text == "-" ? kNone : text; }
 
-// Removes the text up to `end`, and `end`, from `rest`, and returns the text. Null if there is no
-// `end`.
+// Removes the text before `end`, and `end` itself, from `rest`. Returns the text, or null if there
+// is no `end`.
 std::string_view TakeUntil(char end, std::string_view& rest) {
   const std::size_t found = rest.find(end);
   if (found == std::string_view::npos) return kNone;
@@ -27,7 +27,8 @@ bool SkipToQuote(std::string_view& rest) {
   return true;
 }
 
-// The text in quotes at the beginning of `rest`. Null if the quote is not closed.
+// Removes the quoted text at the beginning of `rest`. Returns the text, or null if the quote is not
+// closed.
 std::string_view TakeQuoted(std::string_view& rest) {
   for (std::size_t end = 1; (end = rest.find('"', end)) != std::string_view::npos; ++end) {
     const std::size_t slashes = end - 1 - rest.find_last_not_of('\\', end - 1);

@@ -22,7 +22,7 @@ struct NginxLine {
   const char* Parse(std::string_view line);
 };
 
-// Appends what was logged as `text`: nginx writes "\x22" for a quote, Apache "\"".
+// Appends `text` with its escapes replaced: nginx writes "\x22" for a quote, Apache "\"".
 void AppendUnescaped(std::string_view text, std::string& out);
 
 }  // namespace sluice::replay

@@ -1,6 +1,6 @@
-// The embedded store of a server in virtual time. Decides each check at the time at which it was
-// submitted, but several together: fetching the memory of counters takes longer than deciding, and
-// for several checks it takes no longer than for one.
+// The embedded store of a server in virtual time. Each check is decided with the virtual time at
+// which it was submitted. But several checks are decided together, because fetching the memory of
+// counters takes longer than deciding, and for several checks no longer than for one.
 //
 // One thread at a time.
 #pragma once

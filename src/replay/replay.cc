@@ -42,7 +42,7 @@ void Compare(ReplayResult& result, std::size_t count) {
   }
 }
 
-// Returns false if the memory is full.
+// Returns false if the counters do not fit in memory.
 bool DecideSecond(const RequestLog& log, const LoggedSecond& second, ReplayResult& result) {
   const auto& entries = second.entries();
   if (result.first == Time()) result.first = entries.front().at;

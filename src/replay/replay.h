@@ -1,5 +1,5 @@
-// Runs logs through rules in virtual time: finds what would have been denied, to whom and when. The
-// state before the log is empty.
+// Applies rules to logs in virtual time: finds what would have been denied, to whom and when. All
+// counters are new when the log begins.
 //
 // One thread at a time.
 #pragma once
@@ -31,19 +31,19 @@ struct ReplayResult {
   LogFacts log;
   std::unique_ptr<VirtualServer> server;
   std::unique_ptr<VirtualServer> against;  // or null
-  // Requests that only these rules deny, and requests that only the other rules deny.
+  // Requests that only `rules` denies, and requests that only `against` denies.
   std::uint64_t newly_denied = 0;
   std::uint64_t newly_allowed = 0;
   Time first;
   Time last;
-  // Why the replay ended before the end of the log; empty if it did not.
+  // Why the replay ended before the end of the log; empty if it reached the end.
   std::string stopped;
 };
 
 Result<ReplayResult> Replay(ReplayOptions options);
 
 // Calls `visit` with each list of limits of `rule`, and the index of the override whose own
-// counters they use; -1: they use those of the rule.
+// counters the limits use, or -1 if they use the rule's counters.
 template <typename SomeRule, typename Visit>
 void ForEachLimits(SomeRule& rule, const Visit& visit) {
   visit(rule.limits, -1);
@@ -56,7 +56,8 @@ void ForEachLimits(SomeRule& rule, const Visit& visit) {
 // names of the rules that had such limits.
 std::vector<std::string> RemoveConcurrency(Domain& domain);
 
-// The amounts that limits of `domain` count and `fields` lacks, sorted. Not the cost and requests.
+// The amounts that limits of `domain` count and `fields` lacks, sorted; without "cost" and
+// "requests".
 std::vector<std::string> MissingAmounts(const Domain& domain,
                                         const std::map<std::string, std::string>& fields);
 

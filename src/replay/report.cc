@@ -47,7 +47,8 @@ std::size_t WorstInterval(const Timeline& timeline, std::size_t series) {
 std::vector<std::string> NotesOn(const ReplayResult& result) {
   std::vector<std::string> notes;
   const LogFacts& log = result.log;
-  if (!result.stopped.empty()) notes.push_back("Ended before the log: " + result.stopped + ".");
+  if (!result.stopped.empty())
+    notes.push_back("Ended before the end of the log: " + result.stopped + ".");
   if (log.not_understood > 0) {
     notes.push_back(LeftOut(log.not_understood) + ": not a request.");
   }

@@ -105,7 +105,7 @@ RequestLog::Source* RequestLog::Laggard() {
   return laggard;
 }
 
-// Reads until its newest time is in another second, or until kMost lines were read.
+// Reads until the source's newest time is in another second, or until kMost lines were read.
 void RequestLog::Read(Source& source) {
   constexpr int kMost = 100'000;
   const auto second = floor<seconds>(source.newest);

@@ -21,7 +21,7 @@ namespace sluice::replay {
 // Says where the fields of a request are in a line, by name.
 struct LogMapping {
   std::map<std::string, std::string>
-      attributes;                   // attributes that are not listed are in the field of their name
+      attributes;  // an attribute that is not listed is in the field of the same name
   std::optional<std::string> time;  // otherwise "time"
   std::optional<std::string> cost;  // otherwise 1
   std::map<std::string, std::string> amounts;
@@ -41,12 +41,13 @@ struct LogFacts {
   std::uint64_t requests = 0;
   std::uint64_t not_understood = 0;
   std::uint64_t late = 0;         // came later than `reorder` allows
-  std::vector<LineFault> faults;  // the first of both kinds
+  std::vector<LineFault> faults;  // the first kNamed lines that were not understood or late
   struct Field {
     std::string name;
     std::uint64_t present = 0;  // how many lines have it
   };
-  std::vector<Field> numbers;     // of the cost and the amounts, by flag; empty: no flag names it
+  // The cost, then the amounts. The name is the flag, such as "--cost"; empty if it was not given.
+  std::vector<Field> numbers;
   std::vector<Field> attributes;  // in the order of the shape; only requests count
 };
 
@@ -58,13 +59,13 @@ class RequestLog {
     std::string domain;
     std::vector<std::string> attributes;  // that rules use
     Duration reorder{};                   // how late a line may come after a line with a later time
-    std::size_t max_memory = 0;           // of the lines that wait to be sorted
+    std::size_t max_memory = 0;           // of the requests that wait to be sorted
   };
 
   static Result<std::unique_ptr<RequestLog>> Open(Options options);
 
-  // The next second with requests, ordered; null at the end. Valid until the next call. Fails if
-  // the lines that must wait do not fit in memory.
+  // The next second with requests, sorted; null at the end. Valid until the next call. Fails if the
+  // requests that wait to be sorted do not fit in memory.
   Result<LoggedSecond*> Next();
 
   const RequestShape& shape() const { return shape_; }
@@ -94,7 +95,7 @@ class RequestLog {
   RequestShape shape_;
   std::vector<Wanted> wanted_;
   std::vector<Source> sources_;
-  std::map<std::chrono::sys_seconds, LoggedSecond> seconds_;  // that wait
+  std::map<std::chrono::sys_seconds, LoggedSecond> seconds_;  // not yet returned by Next
   Time complete_ = Time::min();                               // no earlier line can follow
   LoggedSecond current_;
   std::vector<std::string_view> values_;

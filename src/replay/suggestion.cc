@@ -11,12 +11,12 @@
 namespace sluice::replay {
 namespace {
 
-// If two limits differ by less than this factor, limits between them are not tried.
+// If two factors differ by less than this ratio, factors between them are not tried.
 constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
-// Multiplies the amounts of limits by a factor, and rounds up. If it may lengthen periods, a rate
-// whose count becomes small is one per minute, hour or day instead.
+// Multiplies the amounts of limits by a factor, and rounds up. If the count of a rate becomes small
+// and `may_lengthen` is true, the rate becomes one per minute, hour or day.
 class Scaler final : public Parameters {
  public:
   Scaler(double factor, bool may_lengthen) : factor_(factor), may_lengthen_(may_lengthen) {}
@@ -84,8 +84,8 @@ void Suggestion::AddGroups(std::size_t rule) {
   });
 }
 
-// The limits of a group as a shadow rule, which counts and decides by itself. The original rule
-// stays beside it without limits, and still blocks and exempts.
+// The limits of a group as a shadow rule, which counts and decides independently. The original rule
+// also stays, but without limits: it still blocks and exempts.
 Rule Suggestion::RuleFor(const Group& group) const {
   Rule alone = domain_.rules[group.rule];
   ForEachLimits(alone, [&](Limits& limits, int owner) {
@@ -101,7 +101,7 @@ Rule Suggestion::RuleFor(const Group& group) const {
 
 void Suggestion::Scale(Rule& rule, const Group& group, double factor) const {
   if (factor == 1) return;
-  std::size_t count = 0;  // before other limits were removed
+  std::size_t count = 0;  // of the original rule's limits
   ForEachLimits(domain_.rules[group.rule],
                 [&](const Limits& limits, int) { count += limits.limits.size(); });
   Scaler scaler(factor, /*may_lengthen=*/count == 1);
@@ -122,7 +122,7 @@ bool Suggestion::SameLimits(const Group& group, double a, double b) const {
 
 std::optional<Domain> Suggestion::NextTrial() {
   Domain trial = domain_;
-  for (Rule& rule : trial.rules) {  // they still deny and exempt
+  for (Rule& rule : trial.rules) {  // rules without limits still block and exempt
     ForEachLimits(rule, [](Limits& limits, int) { limits.limits.clear(); });
   }
   bool done = true;

@@ -1,6 +1,6 @@
 // Searches for limits that would have denied a given share of their requests. Each limit is treated
-// as if it were the only one. Its rate and burst are scaled by the same factor. Limits that share
-// counters (those of overrides) are scaled together. Limits of concurrency stay as they are.
+// as if it were the only one. Rate and burst of a limit are scaled by the same factor. Limits that
+// share counters (those of overrides) are scaled together. Limits of concurrency are not changed.
 //
 // One thread at a time.
 #pragma once
@@ -34,15 +34,15 @@ class Suggestion {
     std::string name{};  // of the rule
     double too_low = 0;  // a factor that denies too much
     double enough = 0;   // a factor that denies no more than the share; 0: none is known
-    double trial = 1;    // to replay next
+    double trial = 1;    // the factor to replay next
     Tally now{};         // of the unscaled limits
-    Tally then{};        // of those suggested
+    Tally then{};        // of the suggested limits
     bool done = false;
 
     bool Has(const RuleLimit& limit, int its_owner) const;
-    // If not, even a million times the limits deny more.
+    // Whether a factor is enough. If not, even limits a million times as high deny too much.
     bool possible() const { return enough > 0; }
-    // Of the suggested limits.
+    // The factor of the suggested limits.
     double factor() const { return possible() ? enough : 1; }
   };
   const std::vector<Group>& groups() const { return groups_; }

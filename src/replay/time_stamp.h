@@ -12,7 +12,7 @@ namespace sluice::replay {
 
 struct TimeStamp {
   Time at;
-  bool whole_second = false;  // it does not say the time within the second
+  bool whole_second = false;  // the stamp has no fraction of a second
 };
 
 // "25/Nov/2026:15:16:49 +0100", "2026-11-25T15:16:49.123+01:00" (without offset: UTC), or a number

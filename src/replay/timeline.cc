@@ -5,8 +5,8 @@
 namespace sluice::replay {
 namespace {
 
-// Each time, this many intervals become one: 1 s, 2 s, 10 s, 30 s, 1 min, 5 min, 10 min, 30 min, 1
-// h, 2 h, 6 h, 12 h, 1 d; then two.
+// The number of intervals that become one, for each lengthening; then 2. So the lengths are
+// 1 s, 2 s, 10 s, 30 s, 1 min, 5 min, 10 min, 30 min, 1 h, 2 h, 6 h, 12 h, 1 d, 2 d, 4 d, ….
 constexpr std::array<std::int64_t, 12> kFactors = {2, 5, 3, 2, 5, 2, 3, 2, 2, 3, 2, 2};
 
 }  // namespace

@@ -30,7 +30,7 @@ class Timeline {
 
   explicit Timeline(std::size_t series) : series_(series) {}
 
-  // Makes `second` the current one. It must not be earlier than the previous one.
+  // Sets the current second. It must not be earlier than the previous one.
   void MoveTo(std::chrono::sys_seconds second);
 
   // The counts of a series in the interval of the current second.
@@ -55,8 +55,8 @@ class Timeline {
 
   std::vector<std::vector<Tally>> series_;
   std::chrono::seconds length_{1};
-  std::size_t longer_ = 0;   // how often they were lengthened
-  std::int64_t first_ = -1;  // starts this many lengths after 1970
+  std::size_t longer_ = 0;   // how often the intervals were lengthened
+  std::int64_t first_ = -1;  // start of the first interval, in lengths since 1970; -1: none
   std::size_t current_ = 0;
 };
 

@@ -6,8 +6,8 @@
 namespace sluice::replay {
 namespace {
 
-// The values of a counter's key: "user=42" of "sluice:{shop/pay-per-user/user=42}:token_bucket:1s".
-// With `colocate`, the rest of the key: what follows the name of the rule.
+// The values in a counter's key: "user=42" in "sluice:{shop/pay-per-user/user=42}:token_bucket:1s".
+// With `colocate`, what follows the name of the rule.
 std::string_view ValuesOf(std::string_view key) {
   key = key.substr(0, key.find("}:"));
   return key.substr(key.find('/', key.find('/') + 1) + 1);
@@ -27,7 +27,7 @@ class VirtualServer::Call final : public CheckCall {
   explicit Call(VirtualServer& server) : CheckCall(server.limiter_), server_(server) {}
 
   bool pending = false;
-  std::size_t position = 0;  // of the request in its second
+  std::size_t position = 0;  // of the request in LoggedSecond::entries
   Time at;
 
  private:
@@ -90,7 +90,7 @@ void VirtualServer::Count(const Call& call, const Result<CheckAnswer>& answer) {
   CountRules(*answer, call.at);
 }
 
-// The limits of one rule are adjacent, and so are the attributes that a request lacks for it.
+// In an answer, the limits of a rule are adjacent, and the missing attributes of a rule are, too.
 void VirtualServer::CountRules(const CheckAnswer& answer, Time at) {
   const auto& limits = answer.limits;
   for (std::size_t i = 0; i < limits.size();) {

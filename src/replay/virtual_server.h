@@ -1,5 +1,5 @@
-// A server with its rules and an embedded store, in virtual time: it decides the requests of a log
-// as a sluiced would have decided them if it had started before the first one.
+// A server with its rules and an embedded store, in virtual time. It decides the requests of a log
+// like a sluiced that was started before the first request.
 //
 // One thread at a time.
 #pragma once
@@ -44,8 +44,8 @@ class VirtualServer {
   ~VirtualServer();
 
   // Decides the requests of `second`, in order. Seconds must not go backwards. Returns the position
-  // of the first request whose counters do not fit in memory; it and the following requests are not
-  // counted.
+  // of the first request whose counters do not fit in memory; that request and the following ones
+  // are not counted. Returns nullopt if all fit.
   std::optional<std::size_t> Decide(const LoggedSecond& second, const RequestShape& shape);
 
   // Whether each request of the last second was allowed.
@@ -74,7 +74,7 @@ class VirtualServer {
   MetricsRegistry metrics_;
   Fallback fallback_{store_.clock()};
   Limiter limiter_;
-  std::vector<std::unique_ptr<Call>> calls_;  // reused in turn
+  std::vector<std::unique_ptr<Call>> calls_;  // reused round robin
   std::size_t next_call_ = 0;
 
   std::vector<bool> allowed_;

@@ -34,8 +34,8 @@ struct Outcome {
   int status = 0;
 };
 
-// ` (did you mean "shop"?)` with the server's domain that is nearest to `domain`; "" if none is
-// near, or the server does not list its rules to this caller.
+// ` (did you mean "shop"?)` with the server's domain that is most similar to `domain`; "" if no
+// domain is similar, or the server does not list its rules to this caller.
 std::string DomainHint(const AdminOptions& options, const std::string& domain);
 
 // The state of rules from a control plane, one fact per line, each after `prefix`.

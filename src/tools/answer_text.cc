@@ -83,7 +83,7 @@ std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   return "by a rule without counters (sluice explain names it)";
 }
 
-// A charge is made even if it is denied.
+// The units of a charge are taken even if the decision is DENIED.
 std::string_view VerdictText(const v1::CheckLimitRequest& request,
                              const v1::CheckLimitResponse& response) {
   const bool allowed = response.decision() == v1::DECISION_ALLOWED;
@@ -205,7 +205,7 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   const bool shows_units = CountsOtherUnits(request, response);
   std::vector<Row> rows;
   for (const v1::LimitStatus& limit : response.limits()) {
-    if (!Counts(limit)) continue;  // the first line says it
+    if (!Counts(limit)) continue;  // the first line names its rule
     rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
                     AlgorithmText(limit.algorithm()), LevelText(limit),
                     shows_units ? fmt::format("units {}", limit.units()) : "",

@@ -25,7 +25,7 @@ std::string DecisionText(const v1::CheckLimitRequest& request,
                          const v1::CheckLimitResponse& response,
                          const DecisionContext& context = {});
 
-// Whether the request was a charge that a limit has counted, denied or not.
+// Whether the request was a charge that a limit has counted, whether or not it was denied.
 bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response);
 
 // Returns "token_bucket" for ALGORITHM_TOKEN_BUCKET, and so on.
@@ -34,7 +34,7 @@ std::string AlgorithmText(v1::Algorithm algorithm);
 // The state of a limit: "19 of 20 left  resets in 100 ms".
 std::string LimitStateText(const v1::LimitStatus& limit);
 
-// What became of a lease that was to be settled, then one line per limit.
+// The outcome of a settlement, then one line per limit.
 std::string SettlementText(const v1::SettleLeaseResponse& response);
 
 // What a lease holds of a limit: "pay-per-user[0]  token_bucket  held 4000  12 of 20 left".

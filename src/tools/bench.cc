@@ -44,11 +44,11 @@ void CheckTogether(const BenchOptions& options) {
   if (options.exponent > 0 && !options.zipf) {
     throw CLI::ValidationError(
         "--exponent",
-        fmt::format("{} with --distribution uniform; only zipf has one", options.exponent));
+        fmt::format("{} with --distribution uniform; only zipf has an exponent", options.exponent));
   }
   if (plan.threads > plan.connections) {
     throw CLI::ValidationError(
-        "--threads", fmt::format("{} with --connections {}; each thread needs one of its own",
+        "--threads", fmt::format("{} with --connections {}; each thread needs its own connection",
                                  plan.threads, plan.connections));
   }
   for (const std::string& attribute : options.request.attributes) {
@@ -132,7 +132,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
       ->type_name("COUNT")
       ->capture_default_str();
   AddDuration(app, "--duration", "How long to measure", plan.duration)->default_str("10s");
-  AddDuration(app, "--warm-up", "Load before the measurement, which does not count (default: none)",
+  AddDuration(app, "--warm-up", "Load before the measurement; it is not measured (default: none)",
               plan.warm_up);
 }
 

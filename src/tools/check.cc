@@ -40,7 +40,7 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   return request;
 }
 
-// Only a check that takes units can have to wait.
+// Only a check that takes units may have to wait.
 bool Sleeps(const CheckOptions& options) {
   const bool takes = options.cost > 0 || !options.request.amounts.amounts.empty();
   return options.wait && options.mode == v1::MODE_CONSUME && takes;
@@ -135,7 +135,7 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
           ->type_name("TIMES")
           ->capture_default_str();
   app.add_option("--concurrency", options.concurrency,
-                 "Maximum checks in flight or asleep at once (default: 1, with --rate 1000)")
+                 "Maximum checks in flight or asleep at once (default: 1; with --rate: 1000)")
       ->check(CLI::Range(1, 100'000))
       ->type_name("COUNT")
       ->needs(repeat);

@@ -1,8 +1,8 @@
 // A child process that inherits the standard streams, the environment and the working directory.
 //
 // In the foreground of a terminal, the child stays in this process' group, so that keys (Ctrl-C,
-// Ctrl-Z) reach it and it can read from the terminal. Elsewhere (cron, CI, the background) it leads
-// a new process group, so that forwarded signals also reach its own children.
+// Ctrl-Z) reach the child and it can read from the terminal. Elsewhere (cron, CI, the background)
+// the child leads a new process group, so that forwarded signals also reach the child's children.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@
 namespace sluice::tools {
 
 // Runs `command` until it ends; searches PATH for command[0]. Forwards each signal of `signals`,
-// unless the terminal has sent it to both processes. Returns the exit status, or 128 + the signal
-// that killed it. Errors: kNotFound if there is no such program, kInternal if it cannot be started.
+// except a signal that the terminal has sent to both processes. Returns the command's exit status,
+// or 128 + the signal that killed the command. Errors: kNotFound if there is no such program,
+// kInternal if the program cannot be started.
 Result<int> RunChild(const std::vector<std::string>& command, SignalQueue& signals);
 
 }  // namespace sluice::tools

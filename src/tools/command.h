@@ -1,4 +1,4 @@
-// A command of `sluice`. main.cc has the list of them.
+// A command of `sluice`. main.cc lists all commands.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ struct Command {
   std::function<int()> (*declare)(CLI::App& app);
 };
 
-// The `declare` of a command that `Run` runs with the options that `DeclareFlags` has bound to its
-// arguments.
+// The `declare` of a command: `DeclareFlags` binds the command's arguments to options, and `Run`
+// runs the command with these options.
 template <typename Options, void (*DeclareFlags)(CLI::App&, Options&), int (*Run)(const Options&)>
 std::function<int()> Declare(CLI::App& app) {
   auto options = std::make_shared<Options>();

@@ -58,7 +58,7 @@ void DeclareConsole(CLI::App& app, ConsoleOptions& options) {
 
 }  // namespace
 
-const Command kConsole = {"console", "Show what servers decide on a page in the browser, and why",
+const Command kConsole = {"console", "Show in a browser what servers decide, and why",
                           Declare<ConsoleOptions, DeclareConsole, RunConsole>};
 
 }  // namespace sluice::tools

@@ -32,7 +32,7 @@ std::string GrantsText(const v1::ExplainedCounter& counter) {
   const v1::LimitStatus& status = counter.status();
   const bool would_admit = !status.admitted() && status.units() <= status.remaining() + units;
   return fmt::format("      servers hold {} units (prefetch): {}{}\n", units, text,
-                     would_admit ? "; it is denied unless some come back" : "");
+                     would_admit ? "; checks are denied until servers return units" : "");
 }
 
 std::string RuleText(const v1::ExplainedRule& rule) {

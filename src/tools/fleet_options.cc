@@ -11,8 +11,10 @@ void FleetOptions::AddTo(CLI::App& app) {
   admin.AddTo(app);
   app.remove_option(app.get_option("--addr"));
   addresses = {admin.server.address};
-  app.add_option("--addr", addresses,
-                 "Server: host:port or unix:PATH; repeatable. Every address of a name is asked")
+  app.add_option(
+         "--addr", addresses,
+         "Server: host:port or unix:PATH; repeatable. If a host name has several addresses, "
+         "each is a server")
       ->envname("SLUICE_ADDR")
       ->type_name("ADDRESS")
       ->check(IsAddress)
@@ -20,8 +22,8 @@ void FleetOptions::AddTo(CLI::App& app) {
       ->capture_default_str();
 }
 
-// An address of this machine is kept as it is, since its admin socket is named after it. An unknown
-// name is kept, too: the attempt to connect reports it.
+// An address of this machine is kept as it is, because the admin socket is named after this
+// address. A name that cannot be looked up is also kept: the attempt to connect reports the error.
 std::vector<AdminOptions> FleetOptions::Servers() const {
   std::vector<AdminOptions> servers;
   AdminOptions server = admin;

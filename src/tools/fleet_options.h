@@ -1,4 +1,4 @@
-// The servers of a command that watches several.
+// The servers that a command watches.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct FleetOptions {
   AdminOptions admin;
   std::vector<std::string> addresses;
 
-  // The flags of all commands that call the admin API, with an --addr that can be repeated.
+  // The flags of all commands that call the admin API, but --addr can be repeated.
   void AddTo(CLI::App& app);
 
   // Watches the servers' admin APIs, and waits until each has answered or failed. If none answers
@@ -23,7 +23,7 @@ struct FleetOptions {
 
  private:
   std::vector<AdminOptions> Servers() const;
-  // For a name, those at each of its addresses, which are looked up once.
+  // A host name gives one target for each of its addresses. Names are looked up once.
   Result<std::vector<NamedTarget>> Targets() const;
 };
 

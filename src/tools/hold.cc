@@ -54,8 +54,9 @@ struct Admission {
   std::optional<int> status;
 };
 
-// How long to wait before the next attempt. For a concurrency limit, retry_after is when a lease
-// expires, but a slot may be released much earlier. Other limits do not admit before retry_after.
+// How long to wait before the next attempt. For a concurrency limit, retry_after is the time until
+// a lease expires, but a slot may be released much earlier. Other limits do not admit before
+// retry_after.
 Duration RetryPause(const v1::CheckLimitResponse& denial) {
   Duration pause = std::chrono::milliseconds(100);
   for (const v1::LimitStatus& limit : denial.limits()) {
@@ -117,7 +118,7 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
     if (limit.algorithm() != v1::ALGORITHM_CONCURRENCY && !options.lease_ttl) continue;
-    if (limit.units() == 0) continue;  // it counts an amount that was not given
+    if (limit.units() == 0) continue;  // the limit counts an amount that was not given
     if (answer.source() == v1::SOURCE_FALLBACK) {
       Say("the store failed, and the rule's on_store_failure lets the command run "
           "without a lease\n");
@@ -127,7 +128,7 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   Say("nothing to hold, so the command was not run: no concurrency limit applies, or it counts "
       "an amount that was not given. Other limits stay charged\n"
       "  {}"
-      "  See what does:  sluice explain {} {}\n"
+      "  See the limits: sluice explain {} {}\n"
       "{}",
       DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
       options.request.domain, fmt::join(options.request.attributes, " "),
@@ -155,8 +156,8 @@ void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
-// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it. Returns
-// the exit status.
+// Sleeps for the answer's wait, then runs the command. If a signal arrives during the wait, the
+// command is not run. Returns the exit status.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
                  bool& was_run) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
@@ -191,8 +192,7 @@ Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
   return used;
 }
 
-// The usage to settle the lease with, after the command has ended with `status`. If the command was
-// not run, nothing was used.
+// The usage with which the lease is settled. If the command was not run, nothing was used.
 v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   v1::SettleLeaseRequest used;
   if (!was_run) {
@@ -210,7 +210,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   return used;
 }
 
-// If the command fails with a status that is not in the list, that shows nothing about the load.
+// A failure with a status that is not in the list does not show whether the service is overloaded.
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
@@ -218,7 +218,7 @@ v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) 
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
-// The command with which an operator can settle the lease, after this process has failed to.
+// The command with which an operator can settle the lease if this process could not settle it.
 std::string SettleCommand(const std::string& lease, const v1::SettleLeaseRequest& used) {
   std::string text = "sluice settle '";
   for (const char c : lease) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -289,7 +289,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       ->type_name("SLOTS")
       ->capture_default_str();
   options.request.amounts.AddTo(app);
-  AddDuration(app, "--wait", "Keep trying this long while denied", options.wait);
+  AddDuration(app, "--wait", "If denied, retry for up to this long", options.wait);
   CLI::Option* const lease_ttl =
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
                   options.lease_ttl);
@@ -310,7 +310,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
   options.server.AddTo(app);
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
-      "Signals are passed on to it.\n"
+      "Signals are passed on to COMMAND.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if\n"
       "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
       "says why.\n"

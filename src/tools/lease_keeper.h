@@ -31,7 +31,7 @@ class LeaseKeeper {
   using OnChange = std::function<void(const Change&)>;
 
   struct Options {
-    SteadyTime asked;  // when the lease was requested; its ttl counts from then
+    SteadyTime asked;  // when the lease was requested; the ttl counts from this time
     Duration timeout;  // for each call
     OnChange on_change;
   };
@@ -46,7 +46,7 @@ class LeaseKeeper {
 
   // Releases the lease and stops the renewals. Later changes are not reported.
   Result<void> Release(v1::HoldOutcome outcome);
-  // The same for a lease of units, which is settled.
+  // Settles a lease of units and stops the renewals. Later changes are not reported.
   Result<v1::SettleLeaseResponse> Settle(v1::SettleLeaseRequest used);
 
  private:

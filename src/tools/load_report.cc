@@ -202,7 +202,7 @@ Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
   Watch(plan, **started);
   load::LoadStats stats = (*started)->stats();
   fmt::print("{}", json ? LoadReportJson(plan, stats) + "\n" : LoadReportText(plan, stats));
-  if (json) std::fputs(LatenessText(stats).c_str(), stderr);  // does not throw if it is closed
+  if (json) std::fputs(LatenessText(stats).c_str(), stderr);  // no exception if stderr is closed
   if (!stats.lost.empty()) {
     fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", address.ToString(),
                stats.lost);

@@ -28,8 +28,8 @@ const Command* const kCommands[] = {
     &sluice::tools::kTop,      &sluice::tools::kConsole,
 };
 
-// Passes the words after `--` to the COMMAND argument of the subcommand, if it has one. The parser
-// would take them for attributes.
+// If the subcommand has a COMMAND argument, passes the words after `--` to it. The parser would
+// take these words for attributes.
 void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes == arguments.end()) return;
@@ -55,8 +55,8 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& wo
   return sluice::DidYouMean(word, views);
 }
 
-// Says which of the words that the parser could not use are unknown, and suggests others. Returns
-// false if none is unknown.
+// Prints the first unknown command or flag among the words that the parser could not use, and
+// suggests a similar one. Returns false if there is none.
 bool ReportUnknown(const CLI::App& app) {
   const auto called = app.get_subcommands();
   const CLI::App& command = called.empty() ? app : *called.front();
@@ -75,7 +75,7 @@ bool ReportUnknown(const CLI::App& app) {
   return false;
 }
 
-// Incomplete output is an error: a script must not mistake a part of it for the whole.
+// Incomplete output is an error, so that a script does not take a part of the output for the whole.
 int RunAndFlush(const std::function<int()>& run) {
   try {
     const int status = run();
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
   for (const Command* command : kCommands) {
     CLI::App* sub = app.add_subcommand(command->name, command->description);
-    // Without a callback, CLI11 reads the environment for commands that are not called, too.
+    // Without a callback, CLI11 also reads environment variables for commands that are not called.
     sub->parse_complete_callback([] {});
     commands.emplace_back(sub, command->declare(*sub));
   }

@@ -24,7 +24,7 @@ namespace {
 using replay::RemoveConcurrency;
 using replay::RequestLog;
 
-// Lines that wait to be sorted take at most this share of the memory.
+// Requests that wait to be sorted take at most 1 / kWaitingShare of the memory.
 constexpr std::size_t kWaitingShare = 4;
 
 struct Options {
@@ -77,7 +77,7 @@ double ParseShare(const std::string& text) {
       fmt::format("--suggest: found \"{}\"; allowed is a share below 100%, such as 0.1%", text));
 }
 
-// The rules of the domain. Prints what is wrong with them.
+// The rules of the domain. If they are invalid, prints the errors and returns nullopt.
 std::optional<Domain> LoadDomain(const std::string& path, const std::string& wanted) {
   LoadedRules loaded = ParseRules(ReadRulesAt(path));
   for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
@@ -159,7 +159,10 @@ int Run(const Options& options) {
   }
   if (options.suggest) return Suggest(options, *std::move(rules));
   for (const std::string& name : RemoveConcurrency(*rules)) {
-    fmt::print(stderr, "rule {}: no concurrency: a log does not say when requests ended\n", name);
+    fmt::print(stderr,
+               "rule {}: its concurrency limits are ignored, because a log does not say when "
+               "requests ended\n",
+               name);
   }
   const auto result = RunOnce(options, *rules, std::move(against), "");
   if (!result) return Fail(result.error());
@@ -178,13 +181,14 @@ void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
          "-: standard input")
       ->required();
   AddFields(app, "--attribute", log.mapping.attributes,
-            "Field of an attribute, such as user=$.userId; otherwise the field of its name; "
-            "repeatable");
-  AddField(app, "--time", log.mapping.time, "Field of the time; otherwise $.time");
-  AddField(app, "--cost", log.mapping.cost, "Field of the cost; otherwise 1");
+            "Field of an attribute, such as user=$.userId; default: the field with the "
+            "attribute's name; repeatable");
+  AddField(app, "--time", log.mapping.time, "Field of the time; default: $.time");
+  AddField(app, "--cost", log.mapping.cost, "Field of the cost; default: each request costs 1");
   AddFields(app, "--amount", log.mapping.amounts, "Field of an amount; repeatable");
   AddDuration(app, "--reorder",
-              "How much later than its time a line may come, such as 5s; default: 1s", log.reorder);
+              "How late a line may come after a line with a later time, such as 5s; default: 1s",
+              log.reorder);
 }
 
 void DeclareReplay(CLI::App& app, Options& options) {

@@ -1,4 +1,4 @@
-// Commands for files of rules, which need no server: `sluice validate` reports all mistakes,
+// Commands that read rule files and need no server: `sluice validate` reports all errors in rules,
 // `sluice convert` turns Envoy's rules into Sluice's own.
 #include <algorithm>
 #include <cstdio>
@@ -73,7 +73,7 @@ std::string Count(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Whether a file has this key, which only rules of the other kind have.
+// Whether a file has this key, which only rules of the other kind (Envoy's or Sluice's) have.
 bool HasKeyOfOthers(const Findings& findings, std::string_view key) {
   return std::any_of(findings.errors.begin(), findings.errors.end(), [key](const auto& error) {
     return error.path == key && error.message.starts_with("unknown key");

@@ -25,7 +25,7 @@ Result<std::string> Sendable(const char* source, std::string token) {
   return token;
 }
 
-// The advice if something listens at the address but does not match the flags.
+// The advice if something listens at the address, but the flags do not match it.
 std::string_view AdviceFor(std::string_view reason) {
   const auto has = [reason](std::string_view part) { return reason.find(part) != reason.npos; };
   if (has("TLS")) {

@@ -28,17 +28,17 @@ struct ServerOptions {
   Result<std::string> Token() const;
 };
 
-// A client of `target`, or the error that it is.
+// A client of `target`. If `target` is an error, returns that error.
 Result<std::unique_ptr<Client>> Connect(Result<Target> target);
 
-// Prints an error that is not that of a call, and returns the exit status.
+// Prints an error that no call to a server has returned, and returns the exit status.
 int Fail(const Error& error);
 
 // Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If
 // no server has answered, also says how to start one.
 int FailCall(const Address& address, bool answered, const Error& error, bool json);
 
-// A flag's check: why `text` is not an address, or an empty string.
+// A flag's check: returns why `text` is not an address, or an empty string if it is one.
 std::string IsAddress(const std::string& text);
 
 // A flag's check that a number is in a range. Unlike CLI::Range, it refuses "nan".
@@ -51,7 +51,7 @@ CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::strin
 // Parses the duration that is given by `flag`.
 Duration DurationOf(const std::string& flag, const std::string& text);
 
-// Adds a flag for a duration. `place`: a Duration, or one that may be absent.
+// Adds a flag for a duration. `place`: a Duration or a std::optional<Duration>.
 template <typename Place>
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
                          Place& place) {
@@ -59,8 +59,8 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::stri
   return app.add_option_function<std::string>(flag, set, description)->type_name("DURATION");
 }
 
-// Adds a flag for one of `words`, each with the value that it gives `place`. The help shows the
-// word of the default, if there is one.
+// Adds a flag that accepts one of `words` and sets `place` to the value of that word. If `place`
+// has the value of a word before parsing, the help shows that word as the default.
 template <typename T>
 CLI::Option* AddWord(CLI::App& app, const std::string& flag, const std::string& description,
                      T& place, const std::map<std::string, T>& words) {

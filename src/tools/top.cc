@@ -24,10 +24,10 @@
 namespace sluice::tools {
 namespace {
 
-// How often it looks for frames and keys.
+// How often the command looks for frames and keys.
 constexpr std::chrono::milliseconds kPoll(50);
 
-// If a server answers late, its last frame is shown.
+// If no new frame of a server arrives for this long, its last frame is shown again.
 constexpr std::chrono::milliseconds kLongestWait(1500);
 
 struct TopOptions {
@@ -52,7 +52,7 @@ class Steps {
       complete &= fresh;
       any |= fresh;
     }
-    // While no server answers, only the clock sets the pace.
+    // While no server answers, there is a step every kLongestWait.
     if (!(complete && any) && SteadyNow() - last_ < kLongestWait) return std::nullopt;
     for (std::size_t i = 0; i < states.size(); ++i) shown_[i] = states[i].frames;
     last_ = SteadyNow();

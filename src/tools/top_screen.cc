@@ -98,7 +98,7 @@ std::string TotalsLine(const FleetState& fleet) {
                      LatencyText(fleet.checks), LatencyText(fleet.store));
 }
 
-// Servers that do not answer are always shown, even if others have to be left out.
+// Servers that do not answer come first, so that these are shown if servers have to be left out.
 std::vector<std::string> ServerLines(const FleetState& fleet) {
   std::vector<ServerState> servers = fleet.servers;
   std::stable_partition(servers.begin(), servers.end(),
@@ -150,8 +150,8 @@ void TopView::Press(char key) {
   if (key == 'q') ended = true;
 }
 
-// Rules and keys share the lines that servers leave, and each takes lines that the other does not
-// need.
+// Rules and keys share the lines below the servers. Each gets at least half of these lines, or as
+// many as it needs; lines that one does not need go to the other.
 std::string TopScreen(const FleetState& fleet, const TopView& view, std::size_t rows,
                       std::size_t columns) {
   std::vector<std::string> lines = {TotalsLine(fleet)};

@@ -1,5 +1,5 @@
-// What `sluice top` shows: one screen, or a few lines for a log. All of it is printable ASCII,
-// since names and keys come from callers, and a terminal obeys control characters.
+// What `sluice top` shows: one screen, or a few lines for a log. The output is printable ASCII
+// only, because names and keys come from callers, and a terminal obeys control characters.
 //
 // Plain values.
 #pragma once
@@ -17,7 +17,7 @@ struct TopView {
 
   Order order = Order::kDenied;
   Keys keys = Keys::kDenied;
-  std::string filter;    // only rules and keys whose domain, rule or value contain it
+  std::string filter;    // only rules and keys whose domain, rule or value contain this text
   bool typing = false;   // typed keys go to the filter
   bool stopped = false;  // paused
   bool ended = false;

@@ -142,7 +142,7 @@ TEST(Generator, MoreInFlightThanTheServerAllows_IsRefused) {
   const auto generator = Generator::Start(plan);
   ASSERT_FALSE(generator);
   EXPECT_EQ(generator.error().message,
-            "--in-flight 7 over --connections 2: the server allows 3 calls a connection");
+            "--in-flight 7 with --connections 2: the server allows 3 calls a connection");
 }
 
 TEST(Generator, Batch_EachCheckIsCountedByItsResultOrError) {

@@ -198,7 +198,7 @@ class PrefetchTest(unittest.TestCase):
             timeout=60, stdout=subprocess.PIPE, text=True).stdout
         self.assertRegex(text, r"(?m)^DENIED ")
         self.assertRegex(text, r"(?m)^      servers hold \d+ units \(prefetch\): \d+ until [-0-9T:.]+Z.*; "
-                               r"it is denied unless some come back$")
+                               r"checks are denied until servers return units$")
 
     def test_idle_server_returns_units_in_time(self):
         server = Server(self.redis, rules_of(self.name, prefetch=", prefetch: 1s"))

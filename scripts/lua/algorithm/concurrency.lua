@@ -7,7 +7,8 @@
 --             counter's own clock. Member: id of the lease (16 bytes), number of the slot in it (2
 --             bytes, big-endian). The first member, at -inf, consists of two little-endian
 --             doubles: time of the latest change, and the counter's clock minus the
---             store's. If the limit follows the load, it has two more: what the limit has learned.
+--             store's. If the limit follows the load, this member has two more doubles: what the
+--             limit has learned.
 -- Cost:       2 calls to read; if slots are held, 2 more to answer, or 4 for a denial; 4 to 7 to
 --             take. One of these adds a member per slot; one removes expired slots, at most
 --             MAX_CLEARED more than are taken.

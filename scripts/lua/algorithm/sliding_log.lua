@@ -5,9 +5,9 @@
 -- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: its time
 --             (µs) on the counter's own clock. Member: big-endian doubles, so that members of one
 --             time sort by sum. The doubles are the running sum of all units up to this member, its
---             own units, the counter's clock minus the store's when it was written, and, if units
---             were refunded, the sum up to which they were refunded. Of the last two, the newest
---             member's apply.
+--             own units, the counter's clock minus the store's when the member was written, and, if
+--             units were refunded, the sum up to which they were refunded. The last two doubles are
+--             valid only in the newest member.
 -- Cost:       2 calls to read; at most 17 more to deny (a bisection over the entries); 2 to 6 to
 --             write, which removes at most 64 entries that have left the window, or all if no entry
 --             is left in it; 4 to undo, of which 3 have at most 257 entries each.
@@ -188,7 +188,8 @@ local function append(limit, state) -- inlined
   state.added, state.restarts = 0, nil
 end
 
--- Rewrites the newest entries without the units that are `taken` from the oldest of them.
+-- Removes `taken` units from the oldest entry in `later`, and subtracts them from the sums of all
+-- entries in `later`.
 local function shift(state, later, taken)
   local arguments, is_new, old = {}, {}, {}
   for i = 1, #later, 2 do
