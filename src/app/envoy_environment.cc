@@ -224,7 +224,7 @@ class Reader {
     const auto bytes = ParseNumber<std::uint32_t>(text);
     if (!bytes) return Mistake(name, text, "numbers of bytes");
     Add("--envoy-xds-max-message",
-        fmt::format("{}MiB", std::max(1U, (*bytes + (1U << 20) - 1) >> 20)));
+        fmt::format("{}MiB", std::max(1U, (*bytes >> 20) + (*bytes % (1U << 20) != 0 ? 1U : 0U))));
   }
 
   // Envoy's service has TLS only for gRPC.
@@ -272,7 +272,7 @@ class Reader {
     const bool tls = TakeBool("REDIS_TLS") == true;
     if (tls) ReadRedisTls();
     if (Take("REDIS_SOCKET_TYPE") == "unix" || hosts.starts_with('/')) {
-      return Add("--redis", "unix://" + hosts);
+      return Add("--redis", fmt::format("unix://{}{}", LoginOf(auth), hosts));
     }
     if (hosts.empty()) return;
     std::string scheme = tls ? "rediss" : "redis";

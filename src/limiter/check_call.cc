@@ -141,9 +141,10 @@ void CheckCall::OnFailure() {
   // The embedded store fails only if it has no room. The error names the bound on leases for the
   // operator.
   if (check_.leases_units && !limiter_.falls_back()) {
-    return Refuse({ErrorCode::kResourceExhausted,
-                   "lease_ttl: the embedded store has no room for the lease; it holds at most "
-                   "100000 open leases of units"});
+    return Refuse(
+        {ErrorCode::kResourceExhausted,
+         "lease_ttl: the embedded store has no room for the lease; it holds at most 100000 "
+         "open leases of units, and counters within max_keys and max_memory"});
   }
   caller_is_late ? RefuseLate() : ApplyPolicy();
 }

@@ -306,7 +306,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       ->type_name("STATUS,…")
       ->capture_default_str();
   app.add_flag("--kill-on-loss", options.kill_on_loss,
-               "Send the command SIGTERM if the lease is lost");
+               "Send the command SIGTERM if the lease is lost, or not renewed in time");
   options.server.AddTo(app);
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"

@@ -89,7 +89,7 @@ std::string LimitName(const KeyState& key) {
 
 std::string KeyLine(const KeyState& key) {
   return fmt::format("{:<26} {:>8} {:>8}  {}", LimitName(key), key.count,
-                     key.error == 0 ? "" : fmt::format("-{}", key.error), SubjectText(key));
+                     key.error == 0 ? "" : fmt::format("±{}", key.error), SubjectText(key));
 }
 
 std::string TotalsLine(const FleetState& fleet) {

@@ -37,6 +37,8 @@ TEST(EnvoyEnvironment, EveryVariable_BecomesItsFlag_Table) {
       {{"REDIS_URL=main,a:1,b:2", "REDIS_TYPE=SENTINEL"},
        {"--redis=redis+sentinel://a:1,b:2/main"}},
       {{"REDIS_URL=/run/redis.sock", "REDIS_SOCKET_TYPE=unix"}, {"--redis=unix:///run/redis.sock"}},
+      {{"REDIS_URL=/run/redis.sock", "REDIS_AUTH=me:p@ss"},
+       {"--redis=unix://me:p%40ss@/run/redis.sock"}},
       {{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-R"},
        {"--envoy-response-headers=RateLimit-Limit,RateLimit-Remaining,X-R"}},
       {{"LIMIT_RESET_HEADER=X-R"}, {}},

@@ -177,7 +177,7 @@ struct SlidingWindow : CommonFacts {
 
   // See core/algorithm/counter.h. About the maximum, with units in every sub-window.
   std::size_t MemoryOf(const State&) const {
-    return static_cast<std::size_t>(segments) * sizeof(std::int64_t);
+    return static_cast<std::size_t>(segments + 1) * sizeof(std::int64_t);
   }
 
   // Units counted.

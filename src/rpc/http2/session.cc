@@ -113,9 +113,9 @@ int Session::OnHeader(std::int32_t id, bool is_request, std::string_view name,
                       std::string_view value) {
   if (Stream* const stream = is_request ? Find(id) : nullptr) stream->OnHeader(name, value);
   heads_received_ += name.size() + value.size();
+  head_bytes_ += name.size() + value.size();
   if (heads_received_ <= kHeaderBytesPerIteration) return 0;
   paused_ = true;
-  head_bytes_ += heads_received_;
   if (head_bytes_ <= kMaxHeaderBlock) return NGHTTP2_ERR_PAUSE;
   flood_.Accuse("headers_too_large");
   return NGHTTP2_ERR_CALLBACK_FAILURE;

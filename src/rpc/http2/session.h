@@ -119,9 +119,9 @@ class Session {
   std::int32_t found_id_ = 0;  // the last stream that Find returned
   Stream* found_ = nullptr;
 
-  std::size_t received_ = 0;        // bytes of DATA in this Receive
-  std::size_t head_bytes_ = 0;      // of the latest header block until the last pause, decompressed
-  std::size_t heads_received_ = 0;  // bytes of all header blocks in this Receive, decompressed
+  std::size_t received_ = 0;         // bytes of DATA in this Receive
+  std::size_t head_bytes_ = 0;       // of the latest header block so far, decompressed
+  std::size_t heads_received_ = 0;   // bytes of all header blocks in this Receive, decompressed
   std::size_t inflated_before_ = 0;  // by the loop's inflater, before this Receive
   std::string rest_;                 // received but not processed when the session was paused
   int pings_ = 0;
