@@ -72,7 +72,9 @@ def percentile_95(values):
 
 
 def end_of_definition(lines, number):
-    """The last line of the definition that begins at `number`, whose closing brace is not indented."""
+    """The index of the last line of the definition that begins at line `number`. Its closing brace must
+    not be indented.
+    """
     while not lines[number].endswith(("{", "}", ";")):
         number += 1
     if lines[number].endswith("{"):

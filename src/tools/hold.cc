@@ -41,7 +41,7 @@ struct HoldOptions {
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
   std::optional<Duration> lease_ttl;  // of units
-  std::string settle_from;            // a file that the command writes; empty: as taken
+  std::string settle_from;  // a file to which the command writes its usage; none: as taken
   std::vector<int> overload_status = {69, 75, 124, 137};
   bool kill_on_loss = false;
   std::vector<std::string> command;

@@ -163,7 +163,8 @@ void DeclareTop(CLI::App& app, TopOptions& options) {
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("TIMES");
   app.add_option("--filter", options.filter,
-                 "Only rules and keys that contain this (DOMAIN/RULE, or a key's values)")
+                 "Only lines of rules and keys that contain this, such as a rule's or user's name")
+      ->excludes(app.get_option("--json"))
       ->type_name("TEXT");
   app.footer(
       "Keys: d, c, n sort by denied, checks, name; k shows keys denied or used; / filters; p "

@@ -121,7 +121,7 @@ class WatchServiceTest : public testing::Test {
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-// The rules of earlier checks are counted, too, but those checks are not in a frame.
+// The check before the watch began is in the rule's metrics, but in no frame.
 TEST_F(WatchServiceTest, Frames_HaveTheChecksOfTheirSecondAndNoOthers) {
   Start();
   Check("bob");

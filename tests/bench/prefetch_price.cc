@@ -256,7 +256,7 @@ std::vector<Shape> AllShapes(seconds length) {
       shapes.Even("20 servers, even, 95 % of the rate", 0.95),
       shapes.Even("20 servers, even, twice the rate", 2),
       shapes.Make(
-          "one of 20 gets four fifths of 90 % of the rate", 20,
+          "20 servers, 90 % of the rate; one gets 80 % of the checks", 20,
           [](Duration) { return 0.9 * kRate; },
           [](std::mt19937& random) { return random() % 5 > 0 ? 0 : random() % 20; }),
       shapes.Make(

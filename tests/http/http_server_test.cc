@@ -287,7 +287,7 @@ TEST_F(HttpServer_Full, NewConnection_Gets503AndRetryAfter) {
       << "the first connection is idle now";
 }
 
-TEST_F(HttpServer_Full, Probe_OthersAreSilent_IsAnsweredOnce) {
+TEST_F(HttpServer_Full, Probe_OthersAreSilent_IsAnsweredAndItsConnectionEnds) {
   StartFull({.max_connections = 1, .no_place_time = 1min});
   std::vector<std::unique_ptr<HttpClient>> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<HttpClient>(address_));

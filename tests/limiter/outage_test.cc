@@ -469,7 +469,7 @@ TEST_F(OutageTest, RateChangedBeforeAnOutage_RestIsAdmitted) {
   }
 }
 
-// One server of the fleet has the bucket, at its share of the rate.
+// One server of the fleet decides, at its share of the rate. The others admit nothing.
 TEST_F(OutageTest, BucketIsWarm_StaysWarmAtItsShare) {
   Start(WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)});
   const auto take_for = [&](Duration duration) {

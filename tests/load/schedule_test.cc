@@ -75,7 +75,7 @@ TEST(Schedule, OpenLoopOfManyMessages_DoesNotDrift) {
 TEST(Schedule, EndedEarly_OnlyMessagesDueBeforeTheEndAreStarted) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   schedule.EndAt(kBegin + milliseconds(150));
-  schedule.EndAt(kBegin + milliseconds(800));  // the first end counts
+  schedule.EndAt(kBegin + milliseconds(800));  // later than the end so far: no effect
   EXPECT_EQ(TakeAll(schedule, kBegin + seconds(1)), (std::vector<std::int64_t>{0, 100}));
   EXPECT_TRUE(schedule.Over(kBegin + milliseconds(150)));
 }

@@ -93,7 +93,7 @@ TEST(EpollLoop, Post_WithinATask_RunsInALaterIteration) {
   EXPECT_THAT(journal, ElementsAre("task", "end", "flush", "posted"));
 }
 
-TEST(EpollLoop, PostLong_ManyTasks_OneOfAKindRunsInEachIteration) {
+TEST(EpollLoop, PostLong_ManyTasks_OneOfEachKindRunsInAnIteration) {
   OneIoThread io;
   std::vector<std::pair<int, SteadyTime>> ran;
   SteadyTime headers;

@@ -1,7 +1,8 @@
 """The tools of an attack: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
 An attack is a module with attack(attacker), which returns the server's mistakes as a list of
-sentences. It runs in a process of the lowest priority, until attacker.over() if it is a load.
+sentences. It runs in a process of the lowest priority. An attack that is a load goes on until
+attacker.over().
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-// Decides the checks of one call of the check script, in the counters of a Redis server and in the
-// true ones.
+// Decides the checks of one call of the check script twice: by the counters of a Redis server, and
+// by the true counters (see script.h).
 //
 // One thread; lives as long as the call.
 #pragma once

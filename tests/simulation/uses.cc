@@ -134,19 +134,19 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   return all;
 }
 
-// The time for which refills count in the interval: its length, plus the time before it during
-// which at least one check that was undone later was under way. `undone` is in order of the
-// beginnings.
+// The time whose refills may be used: the length of the interval. If checks that were undone later
+// were in flight when the interval began, also the time before the interval, back to the last
+// moment when no such check was in flight. `undone` is sorted by its beginnings.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
-  Time until = Time::min();
+  std::optional<Time> until;
   for (const Undone& its : undone) {
     if (its.within.begin > interval.begin) break;
-    if (its.within.begin > until) since = its.within.begin;
-    until = std::max(until, its.within.end);
+    if (!until || its.within.begin > *until) since = its.within.begin;
+    until = std::max(until.value_or(Time::min()), its.within.end);
   }
   if (since == Time::min()) return Duration::max();
-  return interval.end - (until < interval.begin ? interval.begin : since);
+  return interval.end - (!until || *until < interval.begin ? interval.begin : since);
 }
 
 // In 1/period of a unit. A check may be under way when the interval begins, and be undone in the

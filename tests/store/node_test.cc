@@ -189,7 +189,8 @@ TEST_F(NodeTest, EqualChecksOfRareKinds_AreNotCoalesced) {
   for (const auto& check : checks_) EXPECT_FALSE(check->failure());
 }
 
-// If the third check joined the first, it would be decided before the second.
+// The third check equals the first. If it were coalesced with the first, it would be decided before
+// the second.
 TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
   for (const bool in_order : {true, false}) {
     checks_.clear();

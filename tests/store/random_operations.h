@@ -68,8 +68,9 @@ class RandomOperations {
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
-  // If the lease may have ended, its id must not be used to take slots: Redis may still have some
-  // of its expired slots. If a check takes fewer slots than that, Redis would count too many.
+  // Whether the lease may have ended. Then its id must not be used to take slots: Redis may still
+  // store expired slots of the lease. If a check takes fewer slots than are stored, Redis counts
+  // too many.
   static bool MayHaveEnded(const HeldLease& held, Time now);
   // The lease with its caller's report, which may be empty.
   Lease Ending(const HeldLease& held);

@@ -141,7 +141,8 @@ struct SlidingWindow : CommonFacts {
     UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // Starting with the oldest, finds the sub-window with which `excess` units will have left.
+    // From the oldest sub-window on, adds up the units until they reach `excess`. A retry can
+    // succeed when the last sub-window added leaves.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];

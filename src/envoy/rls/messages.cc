@@ -94,7 +94,7 @@ Value DescriptorOf(const RequestedDescriptor& descriptor) {
   return value;
 }
 
-// If several of the descriptors in rule files have metadata of the same key, the last one wins.
+// If several nodes have metadata with the same key, the last node in `passed` wins.
 void FillDynamicMetadata(const Request& request, std::span<const TrieNode* const> passed,
                          Struct& to) {
   for (const TrieNode* node : passed) {
