@@ -36,9 +36,10 @@ Methods EchoMethods() {
 
 void Run(std::string_view input) {
   test::ManualLoop loop;
-  SharedState shared{.methods = EchoMethods(),
-                     .options = {.address = {}, .max_message_bytes = 4096, .max_calls = 64},
-                     .times = {}};
+  ServerOptions options;
+  options.max_message_bytes = 4096;
+  options.max_calls = 64;
+  SharedState shared{.methods = EchoMethods(), .options = options, .times = {}};
   {
     Shard shard(shared, loop);
     net::ConnectionCount count(1);
