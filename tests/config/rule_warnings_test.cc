@@ -123,11 +123,12 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: leaky_bucket, rate: 1/s, queue: 5}, "
                                "{algorithm: leaky_bucket, rate: 100/m, queue: 5}"),
               ElementsAre(never(1, 0)));
-  EXPECT_THAT(WarningsOf("    limits: blocked\n    overrides:\n      - match: {a: b}\n"
-                         "        limits: [{algorithm: sliding_log, limit: 1, window: 1m}, "
-                         "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
-              ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies all "
-                          "this one would deny"));
+  EXPECT_THAT(
+      WarningsOf("    limits: blocked\n    overrides:\n      - match: {a: b}\n"
+                 "        limits: [{algorithm: sliding_log, limit: 1, window: 1m}, "
+                 "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
+      ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies every request "
+                  "that this limit would deny"));
 }
 
 TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {
