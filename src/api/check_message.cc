@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
+#include <sluice/internal/check_limit_request.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
@@ -85,6 +86,10 @@ Result<void> InterpretWait(const internal::CheckLimitRequest& from, Demand& to) 
 }
 
 Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to) {
+  if (const std::size_t size = from.request_id().size(); size > kMaxRequestIdBytes) {
+    return InvalidArgument(
+        fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
+  }
   to.domain = from.domain();
   auto attributes = InterpretMap("attributes", from.attributes(), kMaxAttributes, to.attributes);
   if (!attributes) return attributes;
@@ -122,19 +127,35 @@ Result<void> InterpretDuration(std::string_view field, const google::protobuf::D
   return {};
 }
 
+// Many checks wait at a time. If each had a generated message, whose texts are separate objects,
+// they would not fit into the cache. So the thread has one such message, and a check has a copy of
+// its texts, which together are no longer than `bytes`.
 Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) {
+  thread_local internal::CheckLimitRequest message;
   request.Clear();
-  size_ = bytes.size();
-  if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  request_id_ = {};
+  texts_.clear();
+  texts_.reserve(bytes.size());
+  Result<void> result;
+  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    result = Interpret(message, request);
+    if (message.request_id().size() <= kMaxRequestIdBytes) request_id_ = Keep(message.request_id());
+    request.domain = Keep(request.domain);
+    for (Attribute& it : request.attributes) it = {Keep(it.name), Keep(it.value)};
+    for (Amount& it : request.amounts) it.name = Keep(it.name);
+  } else {
+    result = MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
     RecoverRequestId(bytes);
-    return MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
   }
-  if (const std::size_t size = request_id().size(); size > kMaxRequestIdBytes) {
-    message_.clear_request_id();
-    return InvalidArgument(
-        fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
-  }
-  return Interpret(message_, request);
+  if (bytes.size() > kMaxKeptBytes) message = internal::CheckLimitRequest();
+  return result;
+}
+
+// REQUIRES: texts_ has room for `text`, so that earlier views stay valid.
+std::string_view CheckMessage::Keep(std::string_view text) {
+  const std::size_t begin = texts_.size();
+  texts_ += text;
+  return std::string_view(texts_).substr(begin);
 }
 
 // The parser stops at the first error, so it may not have reached the request_id.
@@ -145,16 +166,14 @@ void CheckMessage::RecoverRequestId(std::string_view bytes) {
     const auto& field = fields.field(i);
     if (field.number() == internal::CheckLimitRequest::kRequestIdFieldNumber &&
         field.type() == field.TYPE_LENGTH_DELIMITED) {
-      message_.set_request_id(field.length_delimited());
+      texts_ = field.length_delimited();
     }
   }
-  if (request_id().size() > kMaxRequestIdBytes || !IsValidUtf8(request_id())) {
-    message_.clear_request_id();
-  }
+  if (texts_.size() <= kMaxRequestIdBytes && IsValidUtf8(texts_)) request_id_ = texts_;
 }
 
 void CheckMessage::Release() {
-  if (size_ > kMaxKeptBytes) message_ = internal::CheckLimitRequest();
+  if (texts_.capacity() > kMaxKeptBytes) std::string().swap(texts_);
 }
 
 // Does not use the generated parser, which would refuse all checks because of an error in one of

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <sluice/internal/check_limit_request.pb.h>
+#include <google/protobuf/duration.pb.h>
 
 #include "base/result.h"
 #include "limiter/check_request.h"
@@ -41,16 +41,17 @@ class CheckMessage {
 
   // Identifies the request to its caller, even if Parse has refused the request. Empty if there is
   // no valid id.
-  const std::string& request_id() const { return message_.request_id(); }
+  std::string_view request_id() const { return request_id_; }
 
   // Frees the memory of a large message.
   void Release();
 
  private:
+  std::string_view Keep(std::string_view text);
   void RecoverRequestId(std::string_view bytes);
 
-  internal::CheckLimitRequest message_;
-  std::size_t size_ = 0;  // of the bytes last parsed
+  std::string texts_;  // to which the views point
+  std::string_view request_id_;
 };
 
 }  // namespace sluice

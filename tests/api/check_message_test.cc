@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sluice/internal/check_limit_request.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
@@ -269,6 +270,26 @@ TEST(CheckMessage_LongestWaitAllowed, IsRoundedDownToMicroseconds) {
   EXPECT_EQ(kMaxMaxWait, parsed.demand.max_wait);
   ASSERT_TRUE(message.Parse(WithWait(1, 1'999), parsed));
   EXPECT_EQ(std::chrono::microseconds(1'000'001), parsed.demand.max_wait);
+}
+
+// A thread parses the next check while earlier ones still wait.
+TEST(CheckMessage_OfOneThread, EachKeepsItsTexts) {
+  CheckMessage messages[2];
+  CheckRequest parsed[2];
+  for (int i = 0; i < 2; ++i) {
+    v1::CheckLimitRequest request;
+    request.set_domain(i == 0 ? "first" : "other");
+    (*request.mutable_attributes())["user"] = i == 0 ? "ann" : "bob";
+    request.set_request_id(i == 0 ? "1" : "2");
+    (*request.mutable_amounts())[i == 0 ? "tokens" : "images"] = 3;
+    ASSERT_TRUE(messages[i].Parse(request.SerializeAsString(), parsed[i]));
+  }
+  EXPECT_EQ(parsed[0].domain, "first");
+  EXPECT_EQ(parsed[0].attributes[0].name, "user");
+  EXPECT_EQ(parsed[0].attributes[0].value, "ann");
+  EXPECT_EQ(parsed[0].amounts[0].name, "tokens");
+  EXPECT_EQ(messages[0].request_id(), "1");
+  EXPECT_EQ(messages[1].request_id(), "2");
 }
 
 TEST(CheckMessage_ManyAttributesOfOneName, AreOne) {

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   sluice::CheckMessage message;
   sluice::CheckRequest request;
   const auto parsed = message.Parse({reinterpret_cast<const char*>(data), size}, request);
-  const std::string& id = message.request_id();
+  const std::string_view id = message.request_id();
   if (id.size() > sluice::kMaxRequestIdBytes || !sluice::IsValidUtf8(id)) std::abort();
   if (parsed && request.attributes.size() > sluice::kMaxAttributes) std::abort();
   return 0;
