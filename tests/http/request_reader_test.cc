@@ -47,6 +47,17 @@ TEST(RequestReader, Request_SplitAnywhere_IsTheSame) {
   }
 }
 
+// Beast has an assertion that fails if the last chunk is the first and arrives in pieces.
+TEST(RequestReader, EmptyChunkedBody_SplitAnywhere_IsDone) {
+  const std::string bytes =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (std::size_t step = 1; step <= bytes.size(); ++step) {
+    RequestReader reader;
+    ASSERT_EQ(Feed(reader, bytes, step), Progress::kDone) << step;
+    EXPECT_EQ(reader.Take().body, "");
+  }
+}
+
 // A proxy may remove certain headers of clients, and still forward their trailers.
 TEST(RequestReader, Trailers_AreNotHeaders) {
   const std::string bytes =
