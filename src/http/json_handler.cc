@@ -42,19 +42,15 @@ const protobuf::MethodDescriptor& Describe(const std::string& path) {
   return *protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
 }
 
-HttpResponse Render(const std::string& type, StatusOfCall status_of, const rpc::Status& status,
-                    std::string_view response) {
+HttpResponse Render(const std::string& type, const rpc::Status& status, std::string_view response) {
+  if (!status.ok()) return ErrorResponse(status);
   HttpResponse rendered{.content_type = kJson, .body = {}};
-  if (!status.ok()) {
-    rendered = ErrorResponse(status);
-  } else if (const auto written = protobuf::util::BinaryToJsonString(
-                 Types(), type, std::string(response), &rendered.body);
-             !written.ok()) {
+  const auto written =
+      protobuf::util::BinaryToJsonString(Types(), type, std::string(response), &rendered.body);
+  if (!written.ok()) {
     return ErrorResponse({.code = rpc::StatusCode::kInternal, .message = written.ToString()});
-  } else {
-    rendered.body += '\n';
   }
-  if (status_of != nullptr) rendered.status = status_of(status, response);
+  rendered.body += '\n';
   return rendered;
 }
 
@@ -72,9 +68,22 @@ HttpResponse ErrorResponse(const rpc::Status& status) {
 
 HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of) {
   const auto& method = Describe(calls.method().path);
-  auto handle = [&calls, status_of, asked = TypeUrl(*method.input_type()),
-                 answered = TypeUrl(*method.output_type())](const HttpRequest& request,
-                                                            HttpResponder responder) {
+  auto answer = [status_of, answered = TypeUrl(*method.output_type())](
+                    const rpc::Status& status, std::string_view response,
+                    const HttpResponder& respond) {
+    HttpResponse rendered = Render(answered, status, response);
+    if (status_of != nullptr) rendered.status = status_of(status, response);
+    respond(rendered);
+  };
+  auto answer_in_turn = [answer](const rpc::Status& status, std::string_view response,
+                                 const HttpResponder& respond) {
+    if (response.size() <= kSmallAnswer) return answer(status, response, respond);
+    net::Loop::Current()->PostLong(
+        net::LongWork::kJson,
+        [answer, status, copy = std::string(response), respond] { answer(status, copy, respond); });
+  };
+  auto handle = [&calls, answer_in_turn, asked = TypeUrl(*method.input_type())](
+                    const HttpRequest& request, HttpResponder responder) {
     std::string message;
     const auto read = protobuf::util::JsonToBinaryString(Types(), asked, request.body, &message);
     if (!read.ok()) {
@@ -82,20 +91,7 @@ HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of)
           ErrorResponse({.code = rpc::StatusCode::kInvalidArgument,
                          .message = fmt::format("body: {}", std::string(read.message()))}));
     }
-    calls.Start(
-        request, std::move(message),
-        [answered, status_of](const rpc::Status& status, std::string_view response,
-                              const HttpResponder& respond) {
-          if (response.size() <= kSmallAnswer) {
-            return respond(Render(answered, status_of, status, response));
-          }
-          net::Loop::Current()->PostLong(
-              net::LongWork::kJson,
-              [answered, status_of, status, copy = std::string(response), respond] {
-                respond(Render(answered, status_of, status, copy));
-              });
-        },
-        std::move(responder));
+    calls.Start(request, std::move(message), answer_in_turn, std::move(responder));
   };
   return {.path = std::move(path),
           .handler = std::move(handle),
@@ -108,7 +104,7 @@ HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {
                     const rpc::Status& status, std::string_view response,
                     const HttpResponder& respond) {
     static_cast<void>(worker.Post([answered, status, copy = std::string(response), respond] {
-      respond(Render(answered, nullptr, status, copy));
+      respond(Render(answered, status, copy));
     }));
   };
   auto handle = [&calls, render](const HttpRequest& request, HttpResponder responder) {

@@ -36,9 +36,8 @@ std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
   for (std::size_t i = 0; i < occupants.size(); ++i) {
     const Occupant& it = occupants[i];
     if (most_wait) {
-      if (!it.waits_for_peer() || it.waiting < newcomer.waiting || it.since > newcomer.since)
-        continue;
-      ranks.emplace_back(false, 0, it.since, i);
+      const bool is_next = it.waits_for_peer() && it.since <= newcomer.since;
+      if (is_next && it.waiting >= newcomer.waiting) ranks.emplace_back(false, 0, it.since, i);
     } else if (it.state != Occupant::State::kBusy && it.places >= newcomer.places) {
       ranks.emplace_back(it.places <= share, -static_cast<int>(it.state), it.since, i);
     }

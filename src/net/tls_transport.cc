@@ -162,7 +162,8 @@ class TlsTransport final : public Transport, private Protocol {
       if (state_ == State::kFailed || state_ == State::kClosed) return;
       const std::string input = std::exchange(held_, {});
       Work(input);
-      if (state_ <= State::kOpen) inner_->SetReading(state_ == State::kHandshake || reading_);
+      if (state_ == State::kHandshake) inner_->SetReading(true);
+      if (state_ == State::kOpen) inner_->SetReading(reading_);
     };
     if (state_ == State::kOpen) return loop_.Post(std::move(work));
     loop_.PostLong(LongWork::kHandshake, std::move(work));

@@ -13,7 +13,8 @@ namespace {
 
 using Values = std::vector<std::string_view>;
 
-// For each wanted value, the position of its field in `fields`, or fields.size() if there is none.
+// Returns the index in `fields` of each wanted value's field. If the log lacks the field, the index
+// is fields.size(). Fails if the log lacks a field that must exist.
 template <typename Fields>
 Result<std::vector<std::size_t>> PositionsOf(const std::vector<Wanted>& wanted,
                                              const Fields& fields, const std::string& log) {

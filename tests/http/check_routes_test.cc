@@ -4,6 +4,7 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "http/json_handler.h"
 #include "http/unary_calls.h"
 #include "tests/http/http_fixture.h"
+#include "tests/support/manual_loop.h"
 
 namespace sluice {
 namespace {
@@ -109,6 +111,23 @@ TEST_F(CheckRoutesTest, Json_LargeAnswer_ArrivesWholeInALaterIteration) {
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer " + id + "\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer )" + id + '"'));
+}
+
+TEST_F(CheckRoutesTest, Json_SeveralLargeAnswers_EachIterationWritesOne) {
+  const HttpRoute route = JsonRoute("/v1/check", calls_);
+  HttpRequest request;
+  request.headers = {{"Authorization", "Bearer " + std::string(2000, 'x')}};
+  request.body = R"({"domain":"d"})";
+  test::ManualLoop loop;
+  int answered = 0;
+  for (int i = 0; i < 3; ++i) {
+    route.handler(request, HttpResponder(std::make_shared<HttpExchange>(
+                               loop, [&](const HttpResponse&) { ++answered; })));
+  }
+  for (int i = 0; i <= 3; ++i) {
+    EXPECT_EQ(answered, i);
+    loop.RunIteration();
+  }
 }
 
 TEST_F(CheckRoutesTest, Json_Invalid_ErrorSaysWhatIsWrong) {
