@@ -189,10 +189,11 @@ class GatewayPodTest(unittest.TestCase):
         return plane.next()
 
     def test_pod_works_from_start_to_stop(self):
-        # The control plane is unavailable at the start: the probes succeed, and everything is
-        # allowed.
+        # The control plane is unavailable at the start: the probes succeed once Redis has answered,
+        # and everything is allowed.
         process = self.pod.start()
-        for _ in range(3):  # startup, then readiness
+        running.wait_until(lambda: probe() == 200, TIMEOUT, "the startup probe succeeds")
+        for _ in range(2):  # readiness
             self.assertEqual(probe(), 200)
         self.assertEqual([line for line in process.heard if "no effect" in line or "statsd" in line],
                          [])
