@@ -8,7 +8,7 @@ namespace {
 
 // If the server is full, a loop closes one in kRoomPart of its connections at a time, because
 // choosing connections examines all of them.
-constexpr std::size_t kRoomPart = 64;
+constexpr std::size_t kRoomPart = 32;
 
 // If `spares_more`, a connection that has waited less than this for its peer is spared, because
 // connections on another loop may have waited longer.
@@ -137,14 +137,11 @@ void LoopConnections::Remove(ServedConnection& connection) {
 }
 
 bool LoopConnections::MakeRoom(std::string_view newcomer, bool spares_more) {
-  const auto waits = [&](const auto& it) {
-    return it->has_place() && it->network_->first == newcomer && it->AsOccupant().waits_for_peer();
-  };
   const Occupant arriving = {
       .since = loop_.now() - (spares_more ? kGrace : Duration::zero()),
-      .places = std::max(count_.Of(newcomer), spares_more ? count_.share() : 0),
-      .waiting = static_cast<std::size_t>(std::ranges::count_if(all_, waits))};
-  const auto victims = Victims(arriving, std::max<std::size_t>(all_.size() / kRoomPart, 1));
+      .places = std::max(count_.Of(newcomer), spares_more ? count_.share() : 0)};
+  const auto victims =
+      Victims(arriving, std::max<std::size_t>(all_.size() / kRoomPart, 1), newcomer);
   for (ServedConnection* const it : victims) CloseForRoom(*it);
   return !victims.empty();
 }
@@ -154,20 +151,24 @@ void LoopConnections::CloseForRoom(ServedConnection& connection) {
   connection.Close();
 }
 
-std::vector<ServedConnection*> LoopConnections::Victims(const Occupant& newcomer,
-                                                        std::size_t count) const {
+std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::size_t count,
+                                                        std::string_view of) const {
   std::vector<ServedConnection*> connections;
   std::vector<Occupant> occupants;
   std::unordered_map<const ConnectionCount::Network*, std::size_t> waiting;
+  std::vector<const std::size_t*> waiting_beside;  // of each occupant's network
   for (const auto& it : all_) {
     if (!it->has_place()) continue;
     connections.push_back(it.get());
     occupants.push_back(it->AsOccupant());
-    if (occupants.back().waits_for_peer()) ++waiting[it->network_];
+    occupants.back().places = it->network_->second;
+    std::size_t& beside = waiting[it->network_];
+    if (occupants.back().waits_for_peer()) ++beside;
+    waiting_beside.push_back(&beside);
   }
-  for (std::size_t i = 0; i < occupants.size(); ++i) {
-    occupants[i].places = connections[i]->network_->second;
-    occupants[i].waiting = waiting[connections[i]->network_];
+  for (std::size_t i = 0; i < occupants.size(); ++i) occupants[i].waiting = *waiting_beside[i];
+  for (const auto& [network, waits] : waiting) {
+    if (network->first == of) newcomer.waiting = waits;
   }
   std::vector<ServedConnection*> victims;
   for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {

@@ -158,8 +158,10 @@ class LoopConnections {
   // closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
-  // At most `count` connections with a place, in the order to close them; see ChooseVictims.
-  std::vector<ServedConnection*> Victims(const Occupant& newcomer, std::size_t count) const;
+  // At most `count` connections with a place, in the order to close them; see ChooseVictims. Sets
+  // newcomer.waiting to that of the network `of`.
+  std::vector<ServedConnection*> Victims(Occupant newcomer, std::size_t count,
+                                         std::string_view of = {}) const;
   void CloseForRoom(ServedConnection& connection);
 
   // Drains all connections, including those added later.
