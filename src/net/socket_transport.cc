@@ -14,6 +14,10 @@ constexpr std::uint32_t kHungUp = EPOLLHUP;
 // The maximum bytes per flush, so that a peer that reads quickly cannot starve other connections.
 constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
 
+Peer PeerOf(const Endpoint& remote) {
+  return {.address = remote.ToString(), .network = remote.Network(), .identities = {}};
+}
+
 class SocketTransport final : public Transport, private EventHandler {
  public:
   // `loop` must outlive the transport.
@@ -21,9 +25,7 @@ class SocketTransport final : public Transport, private EventHandler {
       : Transport(stage),
         loop_(loop),
         socket_(std::move(socket)),
-        peer_{.address = socket_.Remote().ToString(),
-              .network = socket_.Remote().Network(),
-              .identities = {}} {}
+        peer_(PeerOf(socket_.Remote())) {}
 
   ~SocketTransport() override { Close(); }
 

@@ -31,8 +31,15 @@ void Link::ToRemote(std::string_view bytes) {
 
 void Link::ToWire(std::string_view bytes) {
   Send(bytes, at_wire_, [](Link& link, std::string_view piece) {
+    if (link.early_) link.early_->append(piece);
     if (link.wire_ != nullptr) link.wire_->Receive(piece);
   });
+}
+
+void Link::Join(Wire* wire) {
+  wire_ = wire;
+  const auto early = std::exchange(early_, std::nullopt);
+  if (early && !early->empty()) wire_->Receive(*early);
 }
 
 void Link::Cut() {

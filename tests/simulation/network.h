@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,8 @@ class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(World& world, const LinkOptions& options) : world_(world), options_(options) {}
 
-  void Join(Wire* wire) { wire_ = wire; }
+  // Delivers the bytes that have arrived before, as a listening kernel keeps them.
+  void Join(Wire* wire);
   void Join(Remote* remote) { remote_ = remote; }
 
   // Sends bytes from one end to the other.
@@ -65,6 +67,7 @@ class Link : public std::enable_shared_from_this<Link> {
   World& world_;
   const LinkOptions options_;
   Wire* wire_ = nullptr;
+  std::optional<std::string> early_ = "";  // arrived before a wire joined; absent afterwards
   Remote* remote_ = nullptr;
   SteadyTime at_remote_{};  // when the last bytes arrive
   SteadyTime at_wire_{};

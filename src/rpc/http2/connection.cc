@@ -34,8 +34,7 @@ class Connection final : public net::ServedConnection {
 
   // net::ServedConnection.
   void Start() override {
-    transport_->Start(*this);
-    transport_->RequestFlush();  // sends the server's SETTINGS
+    transport_->Start(*this);  // the server's SETTINGS follow the first bytes from the peer
     CheckBy(std::min<SteadyTime>({started_ + times_.preface, too_old_at_, ends_at_}));
   }
 
