@@ -2,7 +2,6 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <sluice/internal/check_limit_request.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
@@ -19,25 +18,145 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr std::uint32_t kChecks =
-    WireFormatLite::MakeTag(1, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-
-Error MalformedChecks() { return InvalidArgument("checks: not a valid protobuf message"); }
+// The tags of fields on the wire. Fields of other types with these numbers are unknown.
+constexpr std::uint32_t BytesTag(int field) {
+  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+}
+constexpr std::uint32_t NumberTag(int field) {
+  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
+}
 
 // Release frees the memory of a larger message.
 constexpr std::size_t kMaxKeptBytes = 4096;
 
-Result<void> InterpretMode(const internal::CheckLimitRequest& from, Demand& to) {
-  const std::int32_t mode = from.mode();
+// The fields of a CheckLimitRequest that a CheckRequest does not hold as they are.
+struct OtherFields {
+  std::string_view request_id;
+  std::uint32_t mode = 0;
+  std::optional<google::protobuf::Duration> max_wait;
+  std::optional<google::protobuf::Duration> max_delay;
+  std::optional<google::protobuf::Duration> lease_ttl;
+  std::optional<google::protobuf::Timestamp> charged_at;
+  bool too_many_attributes = false;
+  bool too_many_amounts = false;
+};
+
+// Calls `read(tag, input)` for each field of a message. Returns false if `read` does, or if the
+// bytes are malformed.
+template <typename Read>
+bool ForEachField(std::string_view bytes, const Read& read) {
+  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                         static_cast<int>(bytes.size()));
+  while (const std::uint32_t tag = input.ReadTag()) {
+    if (!read(tag, input)) return false;
+  }
+  return input.ConsumedEntireMessage();
+}
+
+bool ReadBytes(CodedInputStream& input, std::string_view& bytes) {
+  int size = 0;
+  const void* begin = nullptr;
+  int left = 0;
+  if (!input.ReadVarintSizeAsInt(&size)) return false;
+  input.GetDirectBufferPointerInline(&begin, &left);
+  if (size > left) return false;
+  bytes = {static_cast<const char*>(begin), static_cast<std::size_t>(size)};
+  return input.Skip(size);
+}
+
+bool ReadText(CodedInputStream& input, std::string_view& text) {
+  return ReadBytes(input, text) && IsValidUtf8(text);
+}
+
+bool ReadValue(CodedInputStream& input, std::uint32_t tag, std::string_view& value) {
+  return tag == BytesTag(2) ? ReadText(input, value) : WireFormatLite::SkipField(&input, tag);
+}
+
+bool ReadValue(CodedInputStream& input, std::uint32_t tag, std::int64_t& value) {
+  if (tag != NumberTag(2)) return WireFormatLite::SkipField(&input, tag);
+  std::uint64_t number = 0;
+  if (!input.ReadVarint64(&number)) return false;
+  value = static_cast<std::int64_t>(number);
+  return true;
+}
+
+// Reads an entry of a map into `to`. If the name is known, the last entry counts. Further names
+// than `most` are skipped, because the search among the earlier ones is cheap only while these are
+// few.
+template <typename Item>
+bool ReadEntry(CodedInputStream& input, std::size_t most, std::vector<Item>& to, bool& too_many) {
+  std::string_view bytes;
+  Item item{};
+  const auto read = [&item](std::uint32_t tag, CodedInputStream& entry) {
+    return tag == BytesTag(1) ? ReadText(entry, item.name) : ReadValue(entry, tag, item.value);
+  };
+  if (!ReadBytes(input, bytes) || !ForEachField(bytes, read)) return false;
+  const auto known = std::ranges::find(to, item.name, &Item::name);
+  if (known != to.end()) {
+    known->value = item.value;
+  } else if (to.size() < most) {
+    to.push_back(item);
+  } else {
+    too_many = true;
+  }
+  return true;
+}
+
+// If the field occurs twice, the two messages are merged.
+template <typename Message>
+bool ReadMessage(CodedInputStream& input, std::optional<Message>& to) {
+  std::string_view bytes;
+  if (!ReadBytes(input, bytes)) return false;
+  if (!to) to.emplace();
+  CodedInputStream message(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                           static_cast<int>(bytes.size()));
+  return to->MergePartialFromCodedStream(&message) && message.ConsumedEntireMessage();
+}
+
+bool ReadRequest(std::string_view bytes, CheckRequest& to, OtherFields& others) {
+  using Field = v1::CheckLimitRequest;
+  return ForEachField(bytes, [&](std::uint32_t tag, CodedInputStream& input) {
+    std::uint64_t number = 0;
+    switch (tag) {
+      case BytesTag(Field::kDomainFieldNumber):
+        return ReadText(input, to.domain);
+      case BytesTag(Field::kAttributesFieldNumber):
+        return ReadEntry(input, kMaxAttributes, to.attributes, others.too_many_attributes);
+      case NumberTag(Field::kCostFieldNumber):
+        if (!input.ReadVarint64(&number)) return false;
+        to.cost = static_cast<std::int64_t>(number);
+        return true;
+      case NumberTag(Field::kModeFieldNumber):
+        return input.ReadVarint32(&others.mode);
+      case BytesTag(Field::kMaxWaitFieldNumber):
+        return ReadMessage(input, others.max_wait);
+      case BytesTag(Field::kRequestIdFieldNumber):
+        return ReadText(input, others.request_id);
+      case BytesTag(Field::kChargedAtFieldNumber):
+        return ReadMessage(input, others.charged_at);
+      case BytesTag(Field::kMaxDelayFieldNumber):
+        return ReadMessage(input, others.max_delay);
+      case BytesTag(Field::kAmountsFieldNumber):
+        return ReadEntry(input, kMaxAmounts, to.amounts, others.too_many_amounts);
+      case BytesTag(Field::kLeaseTtlFieldNumber):
+        return ReadMessage(input, others.lease_ttl);
+      default:
+        return WireFormatLite::SkipField(&input, tag);
+    }
+  });
+}
+
+Result<void> InterpretMode(const OtherFields& from, Demand& to) {
+  const auto mode = static_cast<std::int32_t>(from.mode);
   if (mode < 0 || mode > static_cast<int>(Mode::kRefund)) {
     return InvalidArgument(fmt::format("mode: {} is not known; allowed are 0 to {}", mode,
                                        static_cast<int>(Mode::kRefund)));
   }
   if (mode != 0) to.mode = static_cast<Mode>(mode);
-  if (from.has_charged_at() && to.mode != Mode::kRefund) {
+  if (from.charged_at && to.mode != Mode::kRefund) {
     return InvalidArgument("charged_at: only allowed with MODE_REFUND");
   }
-  if (from.has_lease_ttl() && to.mode != Mode::kConsume) {
+  if (from.lease_ttl && to.mode != Mode::kConsume) {
     return InvalidArgument("lease_ttl: only allowed with MODE_CONSUME");
   }
   return {};
@@ -56,53 +175,34 @@ Result<void> InterpretChargedAt(const google::protobuf::Timestamp& from, Demand&
   return {};
 }
 
-// Enforces `most` here instead of in Validate, because the search among the previous names is cheap
-// only while there are few of them.
-template <typename Entries, typename Item>
-Result<void> InterpretMap(std::string_view field, const Entries& from, std::size_t most,
-                          std::vector<Item>& to) {
-  for (const auto& entry : from) {
-    using Value = decltype(Item::value);
-    const auto known = std::ranges::find(to, entry.key(), &Item::name);
-    if (known != to.end()) {
-      known->value = static_cast<Value>(entry.value());
-    } else if (to.size() < most) {
-      to.push_back({entry.key(), static_cast<Value>(entry.value())});
-    } else {
-      return InvalidArgument(fmt::format("{}: more than {} are not allowed", field, most));
-    }
-  }
-  return {};
-}
-
-Result<void> InterpretWait(const internal::CheckLimitRequest& from, Demand& to) {
-  if (from.has_max_wait() && from.has_max_delay()) {
+Result<void> InterpretWait(const OtherFields& from, Demand& to) {
+  if (from.max_wait && from.max_delay) {
     return InvalidArgument("max_delay: not allowed with max_wait");
   }
-  to.only_delays = from.has_max_delay();
-  if (from.has_max_delay()) return InterpretDuration("max_delay", from.max_delay(), to.max_wait);
-  if (!from.has_max_wait()) return {};
-  return InterpretDuration("max_wait", from.max_wait(), to.max_wait);
+  to.only_delays = from.max_delay.has_value();
+  if (from.max_delay) return InterpretDuration("max_delay", *from.max_delay, to.max_wait);
+  if (!from.max_wait) return {};
+  return InterpretDuration("max_wait", *from.max_wait, to.max_wait);
 }
 
-Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to) {
-  if (const std::size_t size = from.request_id().size(); size > kMaxRequestIdBytes) {
+Error TooMany(std::string_view field, std::size_t most) {
+  return InvalidArgument(fmt::format("{}: more than {} are not allowed", field, most));
+}
+
+Result<void> Interpret(const OtherFields& from, CheckRequest& to) {
+  if (const std::size_t size = from.request_id.size(); size > kMaxRequestIdBytes) {
     return InvalidArgument(
         fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
   }
-  to.domain = from.domain();
-  auto attributes = InterpretMap("attributes", from.attributes(), kMaxAttributes, to.attributes);
-  if (!attributes) return attributes;
+  if (from.too_many_attributes) return TooMany("attributes", kMaxAttributes);
   if (auto mode = InterpretMode(from, to.demand); !mode) return mode;
-  auto amounts = InterpretMap("amounts", from.amounts(), kMaxAmounts, to.amounts);
-  if (!amounts) return amounts;
-  if (from.has_cost()) to.cost = static_cast<std::int64_t>(from.cost());
+  if (from.too_many_amounts) return TooMany("amounts", kMaxAmounts);
   if (to.TakesNothing()) to.demand.mode = Mode::kPeek;
-  if (from.has_charged_at()) {
-    if (auto at = InterpretChargedAt(from.charged_at(), to.demand); !at) return at;
+  if (from.charged_at) {
+    if (auto at = InterpretChargedAt(*from.charged_at, to.demand); !at) return at;
   }
-  if (from.has_lease_ttl()) {
-    auto ttl = InterpretDuration("lease_ttl", from.lease_ttl(), to.lease_ttl);
+  if (from.lease_ttl) {
+    auto ttl = InterpretDuration("lease_ttl", *from.lease_ttl, to.lease_ttl);
     if (!ttl) return ttl;
   }
   return InterpretWait(from, to.demand);
@@ -127,77 +227,57 @@ Result<void> InterpretDuration(std::string_view field, const google::protobuf::D
   return {};
 }
 
-// Many checks wait at a time. If each had a generated message, whose texts are separate objects,
-// they would not fit into the cache. So the thread has one such message, and a check has a copy of
-// its texts, which together are no longer than `bytes`.
 Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) {
-  thread_local internal::CheckLimitRequest message;
   request.Clear();
   request_id_ = {};
-  texts_.clear();
-  texts_.reserve(bytes.size());
-  Result<void> result;
-  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    result = Interpret(message, request);
-    if (message.request_id().size() <= kMaxRequestIdBytes) request_id_ = Keep(message.request_id());
-    request.domain = Keep(request.domain);
-    for (Attribute& it : request.attributes) it = {Keep(it.name), Keep(it.value)};
-    for (Amount& it : request.amounts) it.name = Keep(it.name);
-  } else {
-    result = MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
+  bytes_ = bytes;
+  OtherFields others;
+  if (!ReadRequest(bytes_, request, others)) {
+    request.Clear();
     RecoverRequestId(bytes);
+    return MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
   }
-  if (bytes.size() > kMaxKeptBytes) message = internal::CheckLimitRequest();
-  return result;
+  if (others.request_id.size() <= kMaxRequestIdBytes) request_id_ = others.request_id;
+  return Interpret(others, request);
 }
 
-// REQUIRES: texts_ has room for `text`, so that earlier views stay valid.
-std::string_view CheckMessage::Keep(std::string_view text) {
-  const std::size_t begin = texts_.size();
-  texts_ += text;
-  return std::string_view(texts_).substr(begin);
-}
-
-// The parser stops at the first error, so it may not have reached the request_id.
+// ReadRequest stops at the first error, so it may not have reached the request_id.
 void CheckMessage::RecoverRequestId(std::string_view bytes) {
+  bytes_.clear();
   google::protobuf::UnknownFieldSet fields;
   ReadFields(bytes, fields);
   for (int i = 0; i < fields.field_count(); ++i) {
     const auto& field = fields.field(i);
-    if (field.number() == internal::CheckLimitRequest::kRequestIdFieldNumber &&
+    if (field.number() == v1::CheckLimitRequest::kRequestIdFieldNumber &&
         field.type() == field.TYPE_LENGTH_DELIMITED) {
-      texts_ = field.length_delimited();
+      bytes_ = field.length_delimited();
     }
   }
-  if (texts_.size() <= kMaxRequestIdBytes && IsValidUtf8(texts_)) request_id_ = texts_;
+  if (bytes_.size() <= kMaxRequestIdBytes && IsValidUtf8(bytes_)) request_id_ = bytes_;
 }
 
 void CheckMessage::Release() {
-  if (texts_.capacity() > kMaxKeptBytes) std::string().swap(texts_);
+  if (bytes_.capacity() > kMaxKeptBytes) std::string().swap(bytes_);
 }
 
 // Does not use the generated parser, which would refuse all checks because of an error in one of
 // them.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks) {
   checks.clear();
-  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                         static_cast<int>(bytes.size()));
-  while (const std::uint32_t tag = input.ReadTag()) {
-    if (tag != kChecks) {
-      if (!WireFormatLite::SkipField(&input, tag)) return MalformedChecks();
-      continue;
+  bool too_many = false;
+  const auto read = [&](std::uint32_t tag, CodedInputStream& input) {
+    if (tag != BytesTag(v1::CheckLimitsRequest::kChecksFieldNumber)) {
+      return WireFormatLite::SkipField(&input, tag);
     }
-    int size = 0;
-    if (!input.ReadVarintSizeAsInt(&size)) return MalformedChecks();
-    const auto begin = static_cast<std::size_t>(input.CurrentPosition());
-    if (!input.Skip(size)) return MalformedChecks();
-    if (checks.size() == kMaxChecksPerMessage) {
-      return InvalidArgument(
-          fmt::format("checks: more than {} are not allowed", kMaxChecksPerMessage));
-    }
-    checks.push_back(bytes.substr(begin, static_cast<std::size_t>(size)));
-  }
-  if (!input.ConsumedEntireMessage()) return MalformedChecks();
+    std::string_view check;
+    if (!ReadBytes(input, check)) return false;
+    too_many = checks.size() == kMaxChecksPerMessage;
+    if (!too_many) checks.push_back(check);
+    return !too_many;
+  };
+  const bool well_formed = ForEachField(bytes, read);
+  if (too_many) return TooMany("checks", kMaxChecksPerMessage);
+  if (!well_formed) return InvalidArgument("checks: not a valid protobuf message");
   if (checks.empty()) {
     return InvalidArgument(
         fmt::format("checks: is empty; 1 to {} are allowed", kMaxChecksPerMessage));

@@ -47,10 +47,9 @@ class CheckMessage {
   void Release();
 
  private:
-  std::string_view Keep(std::string_view text);
   void RecoverRequestId(std::string_view bytes);
 
-  std::string texts_;  // to which the views point
+  std::string bytes_;  // a copy, to which the views point
   std::string_view request_id_;
 };
 
