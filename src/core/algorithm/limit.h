@@ -7,7 +7,7 @@
 //   ScriptParameters    what that file reads, in its order
 //   Describe            its parameters in rule files: see parameters.h
 //   Tag, Includes, MostAtOnce   as the functions below
-//   For                 as LimitFor, if a share differs in more than its `limit`
+//   For                 as LimitFor; required if a share changes more than the member `limit`
 // and each member of CommonFacts (algorithm.h) in which it differs.
 #pragma once
 
