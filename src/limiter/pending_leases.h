@@ -48,7 +48,7 @@ class PendingLeases {
     SteadyTime expires;
     bool units = false;     // a lease of units
     bool released = false;  // or settled; otherwise held until it expires
-    bool renewed = false;   // the store has it already
+    bool renewed = false;   // lease of units: the store has its record already
   };
 
   // Adds a lease. If it is already `released`, it is first reported, and then settled with the

@@ -60,7 +60,7 @@ struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
-  // The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
+  // The key whose presence in a rule file selects the algorithm. Empty: kName is enough.
   static constexpr std::string_view kSelectedBy = "";
 
   static bool Supports(Mode) { return true; }
