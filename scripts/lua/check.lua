@@ -11,8 +11,8 @@
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
---             per request:  shared by equal demands: mode (see below), longest wait
---                           (µs; -2 - µs: only a leaky_bucket may delay, at most so long) or, for a
+--             per request:  shared by equal demands: mode (see below), longest wait w
+--                           (µs; -2 - w: only leaky buckets may delay the check) or, for a
 --                           refund, the time of the charge (µs since the epoch); -1: none,
 --                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but
 --                           grants (grants.lua) are concerned; number of counters, then
@@ -29,11 +29,12 @@
 --             zeros, so that at least five numbers follow the number of the last limit's parameters
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
 --             version (10), time of the decisions, then
---             per check:  for each of its groups how many checks it grants, then per counter of the
---                         group its snapshot from before the check: 3 numbers (see the algorithm's
---                         C++ header). In modes 3 to 8, except coalesced charges, a counter has
---                         instead: whether it admits (0, 1), units dropped (mode 6 of slots: by how
---                         much the limit in force has risen), its snapshot from after the check.
+--             per check:  for each of its groups how many checks the group grants, then per counter
+--                         of the group its snapshot from before the check: 3 numbers (see the
+--                         algorithm's C++ header). In modes 3 to 8, except coalesced charges, a
+--                         counter has instead: whether it admits (0, 1), units dropped (mode 6 of
+--                         slots: by how much the limit in force has risen), its snapshot from
+--                         after the check.
 --                         For these modes under a lease of units, see decide_record in record.lua.
 --                         If grants are concerned, then per counter the grant (units, its
 --                         generation, its life) and the units out (grants.lua).
@@ -67,7 +68,7 @@ if numbers[1] ~= VERSION then
 end
 
 local now = numbers[2]
-local knows_time = now == 0 -- the clock by which Redis expires keys
+local knows_time = now == 0 -- `now` will be on the clock by which Redis expires keys
 if knows_time then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -90,7 +91,7 @@ end
 
 at = 9
 local requests = {}
-local reads_records = false -- mode CONSUME only writes them
+local reads_records = false -- mode CONSUME only writes records
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
@@ -144,7 +145,7 @@ end
 -- Fast path: most checks use enforced limits only, with counters stored as numbers. The loop below
 -- decides them as `decide` would, but without the work for other checks, which saves a fourth of
 -- Redis' time. If a counter has unexpected contents, the loop leaves the check to `decide`.
-local are_new -- whether keys without a string do not exist; nil: not known yet
+local are_new -- whether all keys without a string are absent; nil: not known yet
 local elsewhere -- by index, why a counter cannot be read on this node; nil: all can be read
 local decide, decide_change, run, enter, decide_record
 local leases = declared and 0 or key_count -- index into ARGV just before the next lease

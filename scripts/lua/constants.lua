@@ -7,9 +7,9 @@ local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, st
 local pack_numbers, unpack_numbers, format = struct.pack, struct.unpack, string.format
 local call, try = redis.call, redis.pcall
 
--- CHARGE takes units even if denied; REFUND gives them back. RENEW, SETTLE and INSPECT apply to the
--- check's lease. RENEW applies only if all counters hold the lease; INSPECT changes nothing. UNDO
--- reverts an earlier granted check.
+-- CHARGE takes units even if denied; REFUND gives units back. RENEW, SETTLE and INSPECT apply to
+-- the check's lease. RENEW applies only if the lease is held in all counters of group 0;
+-- INSPECT changes nothing. UNDO reverts an earlier granted check.
 local CONSUME, PEEK, CHARGE, REFUND, RENEW, SETTLE, UNDO, INSPECT = 1, 2, 3, 4, 5, 6, 7, 8
 
 -- Most algorithms keep a counter as a string: FORMAT (1 byte), the expiry of its key (seconds since

@@ -68,7 +68,7 @@ local function deciders(run)
     return state
   end
 
-  -- The state, in which at least the units out count as taken.
+  -- The given state, changed so that at least the units out count as taken.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)
@@ -88,8 +88,8 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- The counter's state now. A table is not a copy of the counter's table: a check that takes
-  -- nothing changes only fields that every advance computes again.
+  -- The counter's state now. A state that is a table is returned without copying it: a check that
+  -- takes nothing changes only fields that every advance computes again.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then
@@ -120,7 +120,7 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- The snapshot of a counter: its whole state, if that consists of numbers.
+  -- Appends the snapshot of a counter: its whole state, if that consists of numbers.
   local function append_snapshot(at, limit, cost, taken, request, a, b, c)
     if not limit.algorithm.fields then
       a, b, c = limit.algorithm.snapshot(limit, cost, taken, now, a, request)
@@ -129,8 +129,8 @@ local function deciders(run)
     return at + 3
   end
 
-  -- Applies the grants that a check returns. They are the first 3 of the 5 numbers of each counter;
-  -- the other 2 numbers are the grant that the check wants.
+  -- Applies the grants that a check returns. Each counter has 5 numbers: the first 3 are the grant
+  -- that is returned, the other 2 are the grant that is wanted.
   local function take_back(request, first_key)
     granting = granting or granters(run)
     for i = 1, request.count do
@@ -140,7 +140,8 @@ local function deciders(run)
     end
   end
 
-  -- Grants units of the counters whose group admits the check, if all enforced limits admit it.
+  -- Gives the grants that a check wants, from counters whose group admits the check. Gives none if
+  -- an enforced limit denies the check.
   local function grant(request, first_key, allowed, length)
     for i = 1, request.count do
       local k, at = numbers[first_key + i - 1], first_key + 2 * request.count + 5 * (i - 1) + 3

@@ -5,8 +5,8 @@
 -- While units are out, the counter's string has four more doubles: the units of the older and of
 -- the newer generation, and when these generations end (µs). The units out count even if the limit
 -- of a check has no `prefetch`. An algorithm whose units can be granted has three functions: level
--- (units that may be granted, time of the state, latest end of a grant), cap (the state, in which
--- at least the units out count as taken), last (the time of the state).
+-- (units that may be granted, time of the state, latest end of a grant), cap (the state, changed so
+-- that at least the units out count as taken), last (the time of the state).
 --
 -- cost      nothing if no units are out, and no check wants or returns a grant
 -- atomic    runs inside the driver's script; reads and writes nothing itself

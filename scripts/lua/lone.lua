@@ -36,7 +36,7 @@ repeat
   -- For a check with several limits: the position of the next limit in ARGV, and what to write and
   -- to reply.
   local place, values, texts, reply
-  -- Whether the snapshots or lifetimes of earlier limits would be different if a later limit
+  -- Whether the snapshots or lifetimes computed for earlier limits are wrong if a later limit
   -- denies.
   local is_unsure = false
   if lone > 1 then

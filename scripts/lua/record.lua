@@ -20,8 +20,8 @@ local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
 
 -- run       as for deciders, with the functions that deciders has added
 -- returns   two functions: enter, to call after a check of mode 1, and decide_record, for all other
---           modes. Both take the request, the index of its first key in `numbers`, and a length of
---           `out`.
+--           modes. Both take the request, the index of its first key in `numbers`, and the length
+--           of `out` before the reply to the check.
 local function recorders(run)
   local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
   local key_count = numbers[7]
@@ -61,7 +61,8 @@ local function recorders(run)
     end
   end
 
-  -- `at` is the length of `out` before the reply to the check. The check has been decided.
+  -- Writes the records of a check that has been decided. `at` is the length of `out` before the
+  -- reply to the check.
   local function enter(request, first_key, at)
     local count, groups = request.count, request.groups
     local granted, any = 0, false

@@ -49,8 +49,8 @@ void FillTime(std::chrono::duration<Rep, Period> time, SecondsAndNanos& to) {
   to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
 }
 
-// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. For rights
-// that end on another machine's clock.
+// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. For grants,
+// which end on another machine's clock.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

@@ -104,7 +104,7 @@ class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
   const std::shared_ptr<LogWriter> writer_;
   const bool in_journal_ = StandardErrorIsJournal();
   const bool colored_ = ErrorsAreSeenInColor();
-  std::uint64_t dropped_ = 0;  // since the last line that was queued
+  std::uint64_t dropped_ = 0;  // lines dropped since the last line was queued
 };
 
 Mutex mutex;

@@ -9,7 +9,7 @@
 namespace sluice {
 
 // All of `text` as a number; nullopt if `text` is not a number or the number is out of range.
-// `base` is for integers.
+// `base`: the base of the digits, only for integers; 10 by default.
 template <typename Number, typename... Base>
 std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   Number number{};

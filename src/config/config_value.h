@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// The errors in one file, and warnings about what is valid, but probably a mistake.
+// The errors in one file, and warnings about values that are valid, but probably a mistake.
 struct FileReport {
   std::string file;
   Diagnostics& errors;
@@ -116,8 +116,7 @@ class ConfigMap {
   // Empty if the key is absent.
   std::optional<ConfigValue> Find(std::string_view key) const;
 
-  // Like Find, but reports that the key is missing. If an unknown key is probably a misspelling of
-  // `key`, reports nothing.
+  // Like Find, but reports an absent key, unless an unknown key is probably a misspelling of `key`.
   std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
 
   // Reports that `key` is missing. Does nothing if the value is not a map, because that has been

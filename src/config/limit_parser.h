@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// Reports errors, such as two limits that would share a counter; the result is then unusable.
-// `allowed` says what is allowed instead of a value that is not a list.
+// Reports errors, such as two limits that would share a counter; the result is then unusable. If
+// `list` is not a list, the error ends with `allowed`.
 std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view allowed);
 
 }  // namespace sluice

@@ -30,8 +30,8 @@ struct LoadedRules {
 struct RuleTexts {
   std::vector<RuleFile> files;
   Diagnostics errors;  // read errors
-  // A digest of the texts and of the file names without the directory. If these are equal, the
-  // digests are equal; if not, the digests practically always differ.
+  // A digest of the texts and of the file names without the directory. Equal texts and names have
+  // equal digests; others practically always have different digests.
   std::string fingerprint;
 };
 

@@ -37,7 +37,7 @@ constexpr Duration kLongest = days(3650);
 
 constexpr std::array<std::string_view, 4> kIdentityTypes = {"dns", "uri", "ip", "email"};
 
-// The likely type of a name that was given without one.
+// The likely type of a name that was given without a type.
 std::string_view IdentityTypeOf(std::string_view name) {
   if (IpAddress::Parse(name)) return "ip";
   if (name.find(':') != std::string_view::npos) return "uri";

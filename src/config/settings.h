@@ -31,7 +31,7 @@ struct XdsSettings {
   // Files and names for TLS. All empty: no TLS.
   std::string ca;  // "system": the system's authorities
   std::string certificate;
-  std::string key;  // not empty with certificate
+  std::string key;  // set if and only if `certificate` is set
   std::string server_name;
   Duration first_pause{};
   Duration longest_pause{};
@@ -69,7 +69,7 @@ struct Settings {
   Duration redis_timeout{};
   std::string redis_tls_ca;
   std::string redis_tls_certificate;
-  std::string redis_tls_key;  // not empty with redis_tls_certificate
+  std::string redis_tls_key;  // set if and only if redis_tls_certificate is set
   std::string redis_tls_server_name;
   std::size_t threads = 0;  // 0: chosen automatically
   Address grpc;
@@ -79,7 +79,7 @@ struct Settings {
   std::string metrics;                   // "off" or an address
   std::string metrics_path;
   std::string tls_certificate;
-  std::string tls_key;  // not empty with tls_certificate
+  std::string tls_key;  // set if and only if tls_certificate is set
   std::string tls_client_ca;
   bool tls_http = false;
   std::size_t max_connections = 0;

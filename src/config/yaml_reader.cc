@@ -188,8 +188,8 @@ class TreeReader {
     return false;
   }
 
-  // Whether each of these lines, except empty ones, is indented more than the collection around the
-  // quote.
+  // Whether each of the lines `first` to `last`, except empty ones, is indented more than the
+  // collection around the quote.
   bool IsIndented(std::size_t first, std::size_t last) {
     for (; line_ <= last && row_ < text_.size(); ++line_) {
       const std::string_view row = text_.substr(row_, text_.find('\n', row_) - row_);
@@ -316,8 +316,8 @@ class TreeReader {
   std::unordered_map<std::string, YamlNode> anchored_;
   std::size_t copied_ = 0;
   std::size_t streamed_ = 0;
-  std::size_t line_ = 0;  // IsIndented has read the lines before this one, which begins at row_
-  std::size_t row_ = 0;
+  std::size_t line_ = 0;  // the next line for IsIndented to read
+  std::size_t row_ = 0;   // where this line begins in text_
   int documents_ = 0;
   bool failed_ = false;
   YamlNode document_{.kind = Kind::kNull, .position = {1, 1}};

@@ -26,7 +26,7 @@ struct HoldReport {
 struct Lease {
   LeaseId id{};
   Duration ttl{};  // from the decision that takes or renews the lease; at least 1 ms
-  std::optional<HoldReport> report;  // for kSettle; absent: no limit learns from it
+  std::optional<HoldReport> report;  // for kSettle; absent: no limit learns from the hold
 
   bool operator==(const Lease&) const = default;
 };
@@ -43,7 +43,7 @@ enum class Settled : std::uint8_t {
   kNotFound,        // never taken, or ended too long ago: nothing changed
 };
 
-// In a kSettle: the counter keeps the units that the lease took.
+// As the units of a kSettle: the counter keeps what the lease took.
 inline constexpr std::int64_t kAsTaken = -1;
 
 }  // namespace sluice

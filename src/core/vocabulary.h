@@ -37,8 +37,8 @@ enum class Source : std::uint8_t {
 // Each algorithm declares its own number.
 enum class Algorithm : std::uint8_t {};
 
-// The largest cost of one check, and the most units that it takes from a counter. Doubles (Lua's
-// numbers) hold every integer up to this.
+// The largest cost of a check, and the most units that a check takes from one counter. Doubles
+// (Lua's numbers) hold every integer up to this.
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
 // No product and no count of an algorithm may exceed this; rules that could exceed it are refused

@@ -87,8 +87,8 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
   if (source == Source::kFallback) WatchFallback(rule, row);
 }
 
-// Logs at most one line a second, because many rules can fall back at the same time. If a rule has
-// to wait for its line, the rule's window continues until then.
+// Logs at most one line a second for all rules, because many rules can fall back at the same time.
+// If a rule has to wait for its line, its window (see FallbackWatch) continues until then.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);

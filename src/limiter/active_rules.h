@@ -106,8 +106,8 @@ class ActiveRules {
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
   // Rules with `adapt`, by domain and name.
   std::map<std::pair<std::string_view, std::string_view>, const IndexedRule*> adapting_;
-  // First by rule id, then by domain, then one entry for unknown domains. Created on first use;
-  // null until then.
+  // The rows of the rules, by id, then those of the domains, then one for all unknown domains. A
+  // row is created on first use, and null until then.
   mutable std::vector<std::atomic<Row*>> rows_;
   mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
   mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // of CountUncounted

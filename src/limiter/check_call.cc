@@ -79,8 +79,8 @@ void CheckCall::DecideByRule(const RuleMatch& match) {
 }
 
 void CheckCall::AskStore() {
-  // If only shadow rules have counters here, they do not change the decision. If the request is
-  // denied, they are not charged.
+  // If only shadow rules have counters here, the decision is already known. If it is a denial, the
+  // counters are not charged.
   const bool denied =
       !matched_.has_enforced() && matched_.DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;
@@ -190,14 +190,14 @@ void CheckCall::Answer(Decision decision, Source source) {
   DeliverAnswer();
 }
 
-// Releases the rules: a call that waits for its next request must not keep replaced rules alive.
-// The call may be started again before OnAnswer returns.
+// Takes the rules out of the call, because a call that waits for its next request must not keep
+// replaced rules alive. Does so first, because OnAnswer may start the call again.
 void CheckCall::DeliverAnswer() {
   const auto rules = std::move(rules_);
   OnAnswer(answer_);
 }
 
-// If the caller's deadline passes, the store has not failed, so no policy applies.
+// A caller's deadline that has passed is not a failure of the store, so no policy applies.
 void CheckCall::RefuseLate() {
   policy_.GiveUp();
   Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});

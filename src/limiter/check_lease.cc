@@ -113,7 +113,7 @@ Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
     name.counters.clear();
     for (std::size_t i = 0; i < limits.size(); ++i) {
       name.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
-      name.counters.back().stays = true;  // reserves room for its mark
+      name.counters.back().stays = true;  // reserves room for the mark in the text
     }
     name.SetTaken(LeaseName::kLatest);
     if (name.ToText()) break;
@@ -150,8 +150,8 @@ std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const Li
   return std::nullopt;
 }
 
-// If the store granted some units and this server others, this server's units stay as taken. If
-// neither the store nor this server decided a counter, there is nothing to settle.
+// If the store granted some units and this server others, settling the lease will not change this
+// server's units. If neither the store nor this server decided any counter, nothing can be settled.
 std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                      CheckLease::AddedCharges charges, Fallback& fallback,
                                      LeaseName& name) {

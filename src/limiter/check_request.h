@@ -53,7 +53,7 @@ struct CheckRequest {
   bool charge_decides = false;
   // The rules to decide by; null: those in force when the check starts.
   std::shared_ptr<const ActiveRules> rules;
-  // Replace the limits of every matching rule that counts. Empty: the rules use their own.
+  // If not empty, every matching rule that counts uses these limits instead of its own.
   std::span<const IndexedLimit> limits;
 
   // Clears all fields and keeps the memory.

@@ -33,7 +33,7 @@ class DenyCache {
   // `clearings` must outlive this.
   explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
 
-  // A check that is submitted to the store at `at`.
+  // A check, and when it is submitted to the store unless it is denied here.
   struct Asked {
     const StoreCheck& check;
     SteadyTime at;

@@ -51,8 +51,8 @@ void FailurePolicy::Apply(CheckAnswer& answer) {
   }
 }
 
-// Sets `state_known` if the local store decides next. Under overload, the policy `local` denies,
-// because if this server decided as in an outage, it would admit the flood.
+// Sets `state_known` if the local store decides next. Under overload, the policy `local` denies: if
+// this server decided as in an outage, it would admit the requests that cause the overload.
 void FailurePolicy::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
   const OnStoreFailure policy = limit.rule->rule.on_store_failure;
   const bool local = policy == OnStoreFailure::kLocal;

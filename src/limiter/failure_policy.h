@@ -54,7 +54,7 @@ class FailurePolicy final : private StoreCheck {
   Limiter& limiter_;
   StoreCheck& check_;
   CheckAnswer* answer_ = nullptr;
-  std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are decided locally
+  std::vector<Fallback::LocalCounter> local_;  // owns what `counters` of this StoreCheck point to
   std::vector<std::optional<PendingCharges::Added>> added_charges_;
   bool error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   bool denied_ = false;

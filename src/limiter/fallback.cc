@@ -187,8 +187,8 @@ void Fallback::Enter(Part& part, PartState state) {
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share();
   LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
-  // The store's holders of slots are unknown. Holders admitted here are kept when the share
-  // changes.
+  // The store's holders of slots are unknown, so there is no state to start from. Without a seed,
+  // holders admitted here also remain when the share changes.
   if (TakesLeases(limit)) return local;
   const Time now = clock.Now();
   const auto seen = states.Find(key);
@@ -313,8 +313,8 @@ void Fallback::Reconcile() {
   }
 }
 
-// A change of a lease may be reported twice, but a charge must not be. So if the outcome of a
-// charge is unknown, the charge is not repeated.
+// A change of a lease may be sent twice, but a charge must not. So if the outcome of a charge is
+// unknown, the charge is not sent again.
 void Fallback::OnReconciled(Settlement& settlement) {
   const auto failure = settlement.failure();
   if (auto* const change = settlement.change(); change != nullptr) {

@@ -100,13 +100,14 @@ class Fallback final : public StoreListener {
   // no such lease. `settle` has the original id of the lease, not NameInStore.
   std::optional<LeaseOutcome> SettleLease(const StoreCheck& settle);
 
-  // 4. Whether checks of the counter still avoid the store. Costs a plain load if no part has
-  // failed recently.
+  // 4. Whether checks of the counter still avoid the store. If no part has failed recently, costs
+  // only the read of an atomic.
   bool InGracePeriod(std::string_view key) SLUICE_EXCLUDES(mutex_);
 
   // 5. Sends at most kMostAtOnce pending changes of leases, and at most as many charges. After a
-  // failure, sends at most one of each, until the store accepts one. Each call sends both kinds, so
-  // that neither blocks the other if a part of the store stays lost. One io thread only.
+  // failure, sends at most one change and one charge, until the store accepts either. Each call
+  // sends both kinds, so that neither kind blocks the other if a part of the store stays lost. One
+  // io thread only.
   void Reconcile();
   // Whether there are changes that the store has not accepted.
   bool HasPending() { return reconciling_ || charges.size() > 0 || leases.HasChanges(); }
@@ -121,16 +122,16 @@ class Fallback final : public StoreListener {
   static constexpr std::size_t kMostAtOnce = 64;
   // No caller waits for a charge, so the timeout is longer than for a check.
   static constexpr std::chrono::seconds kChargeTimeout{1};
-  // The longest reconnect pause plus time for a few charges. The store decides again within a
-  // second.
+  // The longest reconnect pause plus time for a few charges. So the store decides again within a
+  // second after its return.
   static constexpr Duration kLongestGrace = std::chrono::milliseconds(450);
 
   enum class PartState { kWell, kFailing, kInGrace };
   struct Part {
     PartState state = PartState::kWell;
-    bool lost = false;  // its connection was lost; it was not only slow
-    Time since;         // since when it has failed
-    Time until;         // kInGrace: until when checks avoid it
+    bool lost = false;  // the connection to the part was lost: the part was not only slow
+    Time since;         // when the failure began
+    Time until;         // kInGrace: until when checks avoid the part
   };
   class Settlement;
 

@@ -19,8 +19,8 @@ bool Prefetches(const CounterCheck& counter) {
 
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
-// Whether the check takes so many units that it may have to wait until servers return their grants,
-// longer than the counter takes to refill.
+// Whether the check takes so many units that the counter may not refill to this number while
+// servers hold grants. The check may then have to wait until these grants are returned.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }

@@ -1,16 +1,16 @@
 // The grants that this server holds: units of counters whose limits have `prefetch`. With these
 // units, this server decides checks without the store. docs/prefetch.md explains grants.
 //
-//   a check ─▶ Decides ─▶ every limit has units here: answered; asks for the next grant if this
-//                 │        one ends soon
+//   a check ─▶ Decides ─▶ every limit has units here: answered; if a grant ends soon, the next one
+//                 │        is asked for
 //                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
 //                    asks for a grant if the counter is checked often ─▶ reply ─▶ Learn
 //   a lease ─▶ Prepare: returns what is held, before the store decides the lease
 //   ReturnDue, on one io thread: shortly before a grant ends, returns what is not spent
 //
-// A grant ends for its holder before it ends for the store. The holder counts the grant's life from
-// before it asked the store, on a clock that also runs while the machine sleeps, and shortens the
-// life by a tenth.
+// A grant ends for its holder before it ends for the store. For the holder, the grant's life begins
+// just before the store is asked, is shortened by a tenth, and is measured on a clock that also
+// runs while the machine sleeps.
 //
 // Thread-safe, and sharded by counter. Holds grants of at most kMaxEntries counters; the store
 // decides further counters.
@@ -61,7 +61,7 @@ class GrantTable {
   // The store has answered `check`, or failed. On an io thread.
   void Learn(StoreCheck& check);
 
-  // Returns grants that end soon. On one io thread. `in_use`: whether a counter has an entry.
+  // Returns grants that end soon. On one io thread. `in_use`: whether any counter has an entry.
   void ReturnDue();
   bool in_use() const { return entries_ > 0; }
 

@@ -2,7 +2,7 @@
 // replaces the least frequent key, which was counted n times, with probability 1/(n + 1). The count
 // of the new key then starts at n, because on average the new key was seen that often before (Ben
 // Basat et al., "Randomized Admission Policy for Efficient Top-k and Frequency Estimation", 2017).
-// A flood of rare keys hardly writes anything.
+// Rare keys hardly ever replace another key, even if there are very many of them.
 //
 // Not thread-safe.
 #pragma once

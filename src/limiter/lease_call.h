@@ -31,7 +31,7 @@ struct LeaseReport {
   LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled if the lease is open
   Duration ttl{};                                 // kRenew: what remains
   Time ends;                                   // kInspect: when the lease ends if it is not renewed
-  std::vector<LeasedLimit> limits;             // kSettled, of a lease of units
+  std::vector<LeasedLimit> limits;             // if kSettled and a lease of units
   std::vector<std::string> uncounted_amounts;  // that no limit of the lease counts
   std::vector<LeaseName::Amount> taken;        // the amounts with which the lease was taken
 };

@@ -6,7 +6,7 @@
 //
 // There are two forms. For slots only, the digest covers the bits and the ttl. For units
 // (`lease_ttl`), the digest covers the text except three facts: who granted the lease, when, and
-// which counters stay as taken.
+// which counters stay as taken (see `stays`).
 #pragma once
 
 #include <array>
@@ -43,8 +43,8 @@ struct LeaseName {
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
-    // The store decided other counters of the lease, but not this one. The server that granted the
-    // lease decided this one, and the counter's units stay as taken.
+    // The counter stays as taken: settling the lease does not change it. The server that granted
+    // the lease decided this counter, and the store decided other counters of the lease.
     bool stays = false;
     struct Counted {
       std::size_t amount = 0;  // in `amounts`
@@ -69,7 +69,7 @@ struct LeaseName {
 
   bool operator==(const LeaseName&) const = default;
 
-  // Adds a counter of a check that takes units. `amount_of` returns the amounts that it counts.
+  // Adds a counter of a check that takes units. `amount_of` returns the value of a named amount.
   void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
            const std::function<std::int64_t(std::string_view)>& amount_of);
 
@@ -107,7 +107,7 @@ struct LeaseName {
 // That lease is settled when the reply arrives.
 LeaseId NameInStore(const LeaseId& local);
 
-// The limit of a counter whose slots a lease holds. It only says that the counter holds slots; the
+// The limit of a counter whose slots a lease holds. It only marks the counter as one of slots; the
 // number of slots is not tested.
 const Limit& AnySlots();
 

@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 // Each parameter is one or two whole numbers; durations are in µs, and a month is 0. Pass writes or
-// reads one number.
+// reads one of these numbers.
 class Numbers : public Parameters {
  public:
   void Number(std::string_view, std::int64_t& value, const Range& range,

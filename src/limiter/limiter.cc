@@ -14,7 +14,7 @@ std::uint64_t NextGeneration() {
 }
 
 // The maximum time reserved for sending the answer to the caller; the store gets that much less. If
-// little time is left until the deadline, a fifth of this time is reserved.
+// less than 5 ms are left until the deadline, a fifth of what is left is reserved.
 constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace sluice {
 class Limiter {
  public:
   struct Options {
-    // The store's time per check; less if the caller's deadline is nearer.
+    // How long a check waits for the store; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
     // Whether to decide checks without asking the store, if this server remembers that a counter is
     // full or holds a grant. Not useful if the store is in this process.

@@ -1,5 +1,5 @@
-// The rules that a request matches and their limits: what the rules decide without counting, and a
-// counter for each limit.
+// The rules that match a request, and the limits of these rules: what the rules decide without
+// counting, and a counter for each limit.
 //
 // One thread. Keeps its memory between requests. Valid as long as the rule index.
 #pragma once

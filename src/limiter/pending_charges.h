@@ -44,7 +44,7 @@ class PendingCharges {
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
   // Undoes an addition of `units`, except `used` of them, as far as the units still count. Returns
-  // false if the sum to which they were added no longer exists, for example because it was taken.
+  // false if the sum to which they were added no longer exists, for example after a Take.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -52,7 +52,8 @@ class PendingCharges {
   };
   bool Undo(std::string_view key, Part part, Time now);
 
-  // The number of units that still count, including those that were taken and are not settled.
+  // The number of units that still count, including those that Take returned and that are not
+  // settled yet.
   std::int64_t Find(std::string_view key, Time now) const;
 
   // Removes and returns at most `most` sums that still count. Each must be settled or put back.
@@ -66,9 +67,10 @@ class PendingCharges {
   };
   std::vector<Charge> Take(std::size_t most, Time now);
 
-  // A charge that was taken has been applied, or may have been.
+  // The store has applied a charge that Take returned, or may have applied it.
   void Settle(const Charge& charge);
-  // Puts back a charge that was taken but not applied, unless the counter was reset meanwhile.
+  // Puts back a charge that Take returned and that the store has not applied, unless the counter
+  // was reset meanwhile.
   void PutBack(Charge charge, Time now);
 
   // The counter was reset.
@@ -86,7 +88,7 @@ class PendingCharges {
     mutable Mutex mutex;
     std::unordered_map<std::string, Charge, StringHash, std::equal_to<>> entries
         SLUICE_GUARDED_BY(mutex);
-    // The units taken, by key.
+    // The units of charges that Take returned and that are not settled yet, by key.
     std::unordered_map<std::string, std::int64_t, StringHash, std::equal_to<>> in_flight
         SLUICE_GUARDED_BY(mutex);
   };
@@ -96,8 +98,8 @@ class PendingCharges {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
-  // The shard where the next Take starts, so that a charge which the store keeps refusing does not
-  // block others.
+  // The shard where the next Take starts. Each Take starts at another shard, so that a charge which
+  // the store keeps refusing does not block others.
   std::atomic<std::size_t> next_shard_{0};
 };
 

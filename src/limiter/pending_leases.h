@@ -48,7 +48,7 @@ class PendingLeases {
     SteadyTime expires;
     bool units = false;     // a lease of units
     bool released = false;  // or settled; otherwise held until it expires
-    bool renewed = false;   // the store has it already
+    bool renewed = false;   // lease of units: the store has its record already
   };
 
   // Adds a lease. If it is already `released`, it is first reported, and then settled with the
@@ -67,8 +67,8 @@ class PendingLeases {
   // if the lease is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
 
-  // Unreported leases may hold units of this counter. It is unknown whether the store was charged
-  // with these units, so settling the leases does not change the counter.
+  // It is unknown whether the store was charged with the units of this counter that unreported
+  // leases hold. So from now on, settling these leases does not change the counter.
   void Leave(std::string_view key);
 
   // The counter was reset: no lease holds anything of it any more.

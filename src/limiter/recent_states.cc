@@ -53,7 +53,7 @@ void RecentStates::Put(const Entry& put) {
     return counts_nothing ? Time::min() : entry.seen.at;
   };
   Entry* replaced = nullptr;
-  // The order of probing depends on the key, so most entries are found at once.
+  // The order of probing depends on the key, so most entries are found at the first probe.
   for (std::size_t i = 0; i < kWays; ++i) {
     Entry& entry = group[(hash.low + i) % kWays];
     if (entry.key == hash) {

@@ -54,7 +54,7 @@ class RecentStates {
   };
 
   // A spin lock of some groups, held while a few cache lines are accessed. Unlocking is a plain
-  // store, so it does not wait for a cache line.
+  // memory write, so it does not wait for a cache line.
   struct Lock {
     std::atomic<bool> taken{false};
 

@@ -31,9 +31,9 @@ class TopKeys {
   // Stops counting and frees the memory.
   void Stop() SLUICE_EXCLUDES(control_);
 
-  // Counts a check that limits decided: as denied for each counter that denied it, and as used for
-  // each that was `taken` from. `limits` are the answers to the counters of `check`, or some of
-  // these answers.
+  // Counts a check that limits decided: as denied for each counter that denied it, and if `taken`,
+  // as used for each counter that was charged. `limits` are the answers to the counters of `check`,
+  // or some of these answers.
   void Note(const StoreCheck& check, std::span<const LimitAnswer> limits, bool taken) {
     if (period_.load(std::memory_order_relaxed) == 0) return;
     NoteWatched(check, limits, taken);

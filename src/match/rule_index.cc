@@ -39,8 +39,8 @@ struct CompiledOverrides {
   ConditionIndex index;
 };
 
-// The data of a rule that only Match uses; has the id of the IndexedRule. There may be 100,000
-// rules; few have overrides.
+// The data of a rule that only Match uses. Its index in State::compiled is the rule's id. There may
+// be 100,000 rules; few have overrides.
 struct CompiledRule {
   std::vector<KeySource> key;
   std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value
@@ -103,7 +103,7 @@ std::vector<IndexedLimit> IndexLimits(const std::vector<RuleLimit>& limits) {
   return indexed;
 }
 
-// Limits with equal tags would share a counter.
+// Fails if two limits have equal tags: they would share a counter.
 Result<void> CheckTags(const Rule& rule) {
   std::string repeated = RepeatedTag(rule.limits.limits);
   for (const Override& other : rule.overrides) {

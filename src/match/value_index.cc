@@ -64,7 +64,7 @@ class ValueIndex::Expressions {
     return options;
   }
 
-  // For a value on which the combined automaton runs out of memory. One expression needs less.
+  // For a value on which the combined automaton runs out of memory. A single expression needs less.
   void FindOneByOne(std::string_view value, EntryIds& found) const {
     for (const Member& member : members_) {
       if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {
@@ -147,8 +147,8 @@ void ValueIndex::LinkPrefixes() {
   added_prefixes_.clear();
 }
 
-// The last text that does not sort after `value` is the longest prefix of `value`, or has this
-// prefix as an ancestor, if there is one.
+// If any of the texts is a prefix of `value`, the longest such text is the last text that does not
+// sort after `value`, or an ancestor of this last text.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
   const auto after = std::ranges::upper_bound(prefixes_, value, {}, &Prefix::text);
   std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;

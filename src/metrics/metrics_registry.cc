@@ -184,7 +184,8 @@ std::vector<MetricsRegistry::Sample> MetricsRegistry::Read(std::string_view name
   return samples;
 }
 
-// Writes the page without the lock, so that a check that looks up a metric does not wait for it.
+// Writes the page without the lock, so that a check that looks up a metric does not wait for the
+// page.
 std::string MetricsRegistry::Render() const {
   std::vector<ListedFamily> listed;
   {

@@ -10,7 +10,7 @@
 --             valid only in the newest member.
 -- Cost:       2 calls to read; at most 17 more to deny (a bisection over the entries); 2 to 6 to
 --             write, which removes at most 64 entries that have left the window, or all if no entry
---             is left in it; 4 to undo, of which 3 have at most 257 entries each.
+--             is left in it; 4 to undo, of which 3 concern at most 257 entries each.
 -- Atomic:     runs inside the driver's script, which reads before it writes; only undo
 --             writes immediately.
 
@@ -39,9 +39,9 @@ local function entry_at(key, rank) -- inlined
   end
 end
 
--- Adds an entry and removes `old`, if there is one, in this order: while a slot migrates to another
--- node, a key that has been deleted cannot be written here again, and the script would end after
--- some of its writes.
+-- Adds an entry and removes `old`, if there is one, in this order: while the key's slot of the
+-- Cluster migrates to another node, a key that has been deleted cannot be written here again, and
+-- the script would end after some of its writes.
 local function replace(key, time, member, old) -- inlined
   call('ZADD', key, format('%d', time), member)
   if old and old ~= member then

@@ -3,8 +3,8 @@
 -- computes in the same order.
 --
 -- Parameters: rate (tokens per period when warm), period (µs), warmup (µs)
--- State:      permits stored while idle (a fraction), when all checks are paid for (µs),
---             time of the latest change (µs)
+-- State:      permits stored while idle (maybe not a whole number), when all checks are paid for
+--             (µs), time of the latest change (µs)
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 

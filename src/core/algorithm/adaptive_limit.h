@@ -44,7 +44,7 @@ struct EndedHolds {
   Duration took{};
   bool too_slow = false;
   std::int64_t slots = 1;
-  std::int64_t held = 0;  // all slots held just before, including these
+  std::int64_t held = 0;  // all slots held before these holds ended, including theirs
 };
 
 // The limit that a counter has learned.
@@ -77,8 +77,8 @@ struct LearnedLimit {
   // Moves the limit, but not beyond its bounds.
   void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
     constexpr std::int64_t kStep = kSlot / 50;  // the step up, for a hold that was short enough
-    constexpr std::int64_t kBrief = 20;     // a hold shorter than latency / kBrief moves it less
-    constexpr std::int64_t kFirstRise = 5;  // steps of the first rise are larger
+    constexpr std::int64_t kBrief = 20;     // a hold shorter than latency / kBrief: smaller steps
+    constexpr std::int64_t kFirstRise = 5;  // how many times larger the steps of the first rise are
     if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;
     const bool busy = 5 * holds.held >= 4 * Now(its, most);
     const std::int64_t latency = its.latency.count();

@@ -46,7 +46,7 @@ struct Verdict {
   std::int64_t remaining = 0;
   Duration reset_after{};
   Duration retry_after = kNever;  // undefined if admitted
-  Duration wait{};                // admitted, but start only after this long
+  Duration wait{};                // if admitted: how long to wait before starting
   std::int64_t dropped = 0;       // of the ChangeResult
 
   static constexpr Duration kNever = Duration::max();
@@ -60,7 +60,7 @@ struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
-  // The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
+  // The key whose presence in a rule file selects the algorithm. Empty: kName is enough.
   static constexpr std::string_view kSelectedBy = "";
 
   static bool Supports(Mode) { return true; }
@@ -69,9 +69,9 @@ struct CommonFacts {
   // Whether a new counter is stored even if no admitted check has changed it.
   static WriteBack KeepsNew() { return WriteBack::kNo; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
-  // The cost of a check in the script; a counter that is a plain string costs 1.
+  // The cost of a check in the script, relative to a check of a counter stored as a string.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
-  // The memory that a state takes outside itself.
+  // The memory that a state takes on the heap.
   template <typename State>
   static std::size_t MemoryOf(const State&) {
     return 0;
@@ -85,8 +85,8 @@ struct CommonFacts {
   static Duration Wait(const Snapshot&, const CounterDemand&, Time) {
     return Duration::zero();
   }
-  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted. Here,
-  // this is the whole state.
+  // The data needed to answer coalesced checks of `cost` units each, of which the first `taken` are
+  // granted. Here, this is the whole state.
   template <typename State>
   static State Summarize(const State& state, std::int64_t /*cost*/, std::int64_t /*taken*/, Time) {
     return state;
@@ -102,8 +102,8 @@ inline Time ToTime(double microseconds) {
 inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
-// How many of `n` consecutive checks of `cost` units fit within `limit`, if `counted` units already
-// count.
+// How many of `n` consecutive checks of `cost` units each fit within `limit`, if `counted` units
+// count before the first check.
 inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
                               std::int64_t n) {
   if (counted > limit) return 0;
@@ -114,7 +114,7 @@ inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int
 // window.
 struct UsageSnapshot {
   std::int64_t counted = 0;  // units
-  Time reset_at;             // when the last unit leaves; undefined if no unit counts
+  Time reset_at;             // when the last unit stops counting; undefined if no unit counts
   Time retry_at;             // when the check after the granted ones would be admitted
 
   bool operator==(const UsageSnapshot&) const = default;
@@ -136,7 +136,8 @@ struct UsageSnapshot {
   }
 };
 
-// Snapshot of a concurrency counter. It is as small as the snapshots of other algorithms.
+// Snapshot of a concurrency counter. Its numbers have 32 bits, so that it is not larger than the
+// snapshots of other algorithms.
 struct SlotsSnapshot {
   std::int32_t counted = 0;  // slots
   std::int32_t limit = 0;    // in force

@@ -75,7 +75,7 @@ struct Concurrency : CommonFacts {
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
     bool moved = false;        // all holders expired, on a clock that the counter no longer uses
-    LearnedLimit learned;      // if it adapts
+    LearnedLimit learned;      // if the limit follows the load
   };
 
   // The limit in force.
@@ -164,7 +164,7 @@ struct Concurrency : CommonFacts {
     return {.dropped = LimitNow(state) - before};
   }
 
-  // The data needed to answer a check of `cost` slots, taken under `lease` if `taken`.
+  // The data needed to answer a check of `cost` slots; if `taken` is 1, they go to `lease`.
   using Snapshot = SlotsSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
@@ -181,7 +181,7 @@ struct Concurrency : CommonFacts {
     }
     const std::int64_t excess = state.counted + cost - snapshot.limit;
     if (!takes && cost <= limit && excess > state.counted) {
-      snapshot.retry_at = now + adapt.latency;  // once the limit has risen
+      snapshot.retry_at = now + adapt.latency;  // the limit may have risen by then
     } else if (!takes && cost <= limit && excess > 0) {
       snapshot.retry_at = state.holders->ExpiryAfter(state.now, excess) - state.offset;
     }

@@ -9,8 +9,8 @@ namespace {
 template <typename Algorithm>
 using SnapshotOf = typename std::decay_t<Algorithm>::Snapshot;
 
-// Calls `use` with the algorithm of `limit` and its own alternative of `any`, a CounterState or a
-// CounterSnapshot.
+// Calls `use` with the algorithm of `limit`, and with the alternative of `any` that belongs to this
+// algorithm. `any` is a CounterState or a CounterSnapshot.
 template <typename Any, typename Use>
 auto WithOwn(const Limit& limit, Any& any, const Use& use) {
   return std::visit(

@@ -22,7 +22,7 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
 
 // The state of a counter after a decision, as far as the reply of a store shows it.
 struct SeenState {
-  CounterSnapshot snapshot;  // levels do not depend on the rate, which may have changed since
+  CounterSnapshot snapshot;  // remains valid if the rate of the limit changes
   Time reset_at;             // when no unit counts anymore
   Time at;                   // of the decision
 
@@ -41,7 +41,7 @@ CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen,
 // LimitForCharges starts with 0.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
-// The approximate bytes of memory that the state takes outside itself.
+// The approximate bytes of memory that the state takes on the heap.
 std::size_t MemoryOf(const Limit& limit, const CounterState& state);
 // Whether a check that takes units may need more memory for the state.
 bool MayGrow(const Limit& limit, const CounterState& state);
@@ -78,10 +78,10 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
 // took slots under checks.lease. If no other check followed, the counter is then as if the check
-// had not happened. If others followed, the counter never has more units left than without the
-// check, with one exception: if earlier checks have been undone since, a bucket may have more
-// tokens. Without those checks the bucket would have been full for a time, and would have gained no
-// tokens then. Units that have left by now are not removed again.
+// had not happened. If other checks followed, the counter never has more units left than without
+// the undone check, with one exception: if earlier checks have been undone since, a bucket may have
+// more tokens. Without these earlier checks the bucket would have been full for a time, and would
+// have gained no tokens then. Units that no longer count are not removed again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
@@ -139,7 +139,7 @@ CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 
 std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 
 // The verdict of one limit for the check at `index` (from 0). If the check took its cost, the
-// values are those after that, otherwise those that the check found. Both stores answer through
+// verdict shows the counter after that, otherwise as the check found it. Both stores answer through
 // this function, so an answer depends neither on where a counter is stored nor on coalescing.
 // `report` is that of the coalesced checks; its snapshot becomes the state that this check found.
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,

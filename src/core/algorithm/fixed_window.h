@@ -21,7 +21,7 @@ struct FixedWindow : CommonFacts {
   static constexpr Algorithm kAlgorithm{1};
 
   enum class Align : std::uint8_t {
-    kFirst = 0,  // a window opens at the first request after the last one ended
+    kFirst = 0,  // a window opens at the first request after the previous window ended
     kClock = 1,  // consecutive windows since the epoch; 7-day windows start on Mondays
     kMonth = 2,  // calendar months
     kEpoch = 3,  // like kClock, without offset; 7-day windows start on Thursdays, as the epoch does

@@ -30,8 +30,8 @@ struct GrantWish {
 // What the server gets.
 struct Grant {
   std::int64_t units = 0;  // 0: nothing
-  Time generation;         // identifies the grant: when the counter counts it as used, on the
-                           // counter's clock
+  Time generation;         // the time at which the counter will count the grant as used, on the
+                           // counter's clock; a GrantReturn refers to the grant by it
   Duration life{};         // from the decision; after it, the holder must not use the grant
 
   bool operator==(const Grant&) const = default;

@@ -128,7 +128,7 @@ struct LeakyBucket : CommonFacts {
   using Snapshot = State;
 
   // How long an admitted check must wait. `state` is from before the check takes its cost. A check
-  // that takes nothing has no place in the queue.
+  // of 0 units never waits.
   Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
     if (!delays || state.level == 0 || demand.units == 0) return Duration::zero();
     return TimeToFall(0, state) + (state.last - now);

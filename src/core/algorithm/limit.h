@@ -4,10 +4,10 @@
 //   kName               its name in rule files
 //   kAlgorithm          its number in the API
 //   kScript             its file in scripts/lua/algorithm
-//   ScriptParameters    what that file reads, in its order
+//   ScriptParameters    the parameters that this file reads, in its order
 //   Describe            its parameters in rule files: see parameters.h
 //   Tag, Includes, MostAtOnce   as the functions below
-//   For                 as LimitFor, if a share differs in more than its `limit`
+//   For                 as LimitFor; required if a share changes more than the member `limit`
 // and each member of CommonFacts (algorithm.h) in which it differs.
 #pragma once
 

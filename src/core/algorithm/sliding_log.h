@@ -173,7 +173,7 @@ struct SlidingLog : CommonFacts {
     return {};
   }
 
-  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted.
+  // The data needed to answer coalesced checks of `cost` units each; `taken` checks are granted.
   using Snapshot = UsageSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
     UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};

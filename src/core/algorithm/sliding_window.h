@@ -1,6 +1,6 @@
 // Sliding window counter: at most `limit` units in every interval of the window's length. Units are
-// counted per sub-window. The units of a sub-window leave together, when even a unit taken at the
-// end of the sub-window must have left. The limit is therefore never exceeded and little memory is
+// counted per sub-window. All units of a sub-window leave together: at the time at which a unit
+// taken at the sub-window's end leaves. The limit is therefore never exceeded and little memory is
 // used, but a check may be admitted up to one sub-window later than with a SlidingLog. Source: the
 // bucketed windows of M. Datar et al., "Maintaining stream statistics over sliding windows", SIAM
 // J. Computing 31(6), 2002, with buckets of equal length.
@@ -40,8 +40,8 @@ struct SlidingWindow : CommonFacts {
     its.Length("window", window);
     its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
   }
-  // In the time that `other` counts (its window and a sub-window), this limit may admit twice its
-  // units.
+  // `other` counts units for its window and one sub-window more. In that time, this limit may admit
+  // twice `limit`.
   bool Includes(const SlidingWindow& other) const {
     return window >= other.window && other.limit / 2 >= limit;
   }
@@ -54,7 +54,8 @@ struct SlidingWindow : CommonFacts {
   struct State {
     Time start;  // of the newest sub-window
     Time last;   // of the latest change
-    // Units per sub-window, newest first, without those that no longer count. The last is not 0.
+    // Units per sub-window, newest first, without those that no longer count. The last number is
+    // not 0.
     std::vector<std::int64_t> counts;
 
     std::int64_t counted() const {
@@ -134,7 +135,7 @@ struct SlidingWindow : CommonFacts {
     return {};
   }
 
-  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted.
+  // The data needed to answer coalesced checks of `cost` units each; `taken` checks are granted.
   using Snapshot = UsageSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
     const std::int64_t counted = state.counted();

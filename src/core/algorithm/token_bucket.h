@@ -166,8 +166,8 @@ struct TokenBucket : CommonFacts {
   Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const;
 
   // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
-  // returns to that state, so it is kept for at least ten times its fill time: deleting it then
-  // loses few tokens in proportion.
+  // returns to that state, so it is kept for at least ten times its fill time. If it is deleted
+  // then, the tokens lost are few compared with those that it has gained in that time.
   Duration Lifetime(const State& state, Time now) const {
     Duration full = TimeToReach(Capacity(), state) + (state.last - now);
     if (state.grants.any()) full += kMaxPrefetch;

@@ -1,7 +1,7 @@
 // Token bucket with warmup: after a pause it admits at a third of its rate, and reaches the full
 // rate after being in use for `warmup`. A check is due as soon as all earlier checks are paid for,
 // whatever its own cost. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the
-// formulas below.
+// formulas below. As there, a unit is called a permit, and its price is a time.
 //
 // The only algorithm in floating point, since its prices are areas under a slope; times are whole
 // microseconds. The twin of scripts/lua/algorithm/warming_bucket.lua, which computes in the same
@@ -37,7 +37,7 @@ struct WarmingBucket : CommonFacts {
 
   // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "warming_bucket";
-  // Each grant changes the price of the next.
+  // Each admitted check changes the price of the next check.
   static constexpr bool kMayCoalesce = false;
   static constexpr std::string_view kSelectedBy = "warmup";
   void Describe(Parameters& its) {
@@ -93,7 +93,8 @@ struct WarmingBucket : CommonFacts {
     return moved;
   }
 
-  // Whether a check is admitted: 0 or 1. REQUIRES: n <= 1, since each grant changes the price.
+  // Whether a check is admitted: 0 or 1. REQUIRES: n <= 1, since each admitted check changes the
+  // price.
   std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     const bool due = state.next_free - state.last <= LongestWait(demand);
     return due && demand.units <= MostAtOnce() ? n : 0;
@@ -130,8 +131,8 @@ struct WarmingBucket : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`: restores the permits that
   // the check spent, removes the debt that would be left if this check had been the last, and
-  // stores permits for the rest of its price, which would have been idle time. Later checks keep
-  // the prices they paid.
+  // stores permits for the part of its price that is already paid: without the check, that time
+  // would have been idle. Later checks keep the prices they paid.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.last < before.last) return {.changed = false, .dropped = cost};
     State after = before;
