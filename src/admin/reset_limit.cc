@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Applies to each of the two stores.
+// The time limit for the reset in each of the two stores.
 constexpr Duration kTimeout = std::chrono::seconds(1);
 
 Error NoSuchRule(const CheckRequest& request, std::string_view rule,

@@ -128,8 +128,8 @@ Result<void> InterpretDuration(std::string_view field, const google::protobuf::D
 }
 
 // Many checks wait at a time. If each had a generated message, whose texts are separate objects,
-// they would not fit into the cache. So the thread has one such message, and a check has a copy of
-// its texts, which together are no longer than `bytes`.
+// the messages would not fit into the cache. So the thread has one message, and each check has a
+// copy of its own texts, which together are no longer than `bytes`.
 Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) {
   thread_local internal::CheckLimitRequest message;
   request.Clear();

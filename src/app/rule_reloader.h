@@ -63,7 +63,7 @@ class RuleReloader {
   // Like Reload, but does not wait.
   void RequestReload();
 
-  // Replaces Envoy's rules from a control plane by this set, unless it has mistakes. Calls `done`
+  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. Calls `done`
   // on the reloader's thread with all mistakes, or not at all if a newer set is offered first. An
   // empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;

@@ -71,8 +71,8 @@ struct CounterCheck {
 // The parameters of a check, without its counters.
 struct CheckParameters {
   Demand demand;
-  // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
-  // set. Without `leases_units`, the lease has only slots, and these modes concern only slots.
+  // Required if the check takes slots, if `leases_units` is set, and with kRenew, kSettle and
+  // kInspect. Without `leases_units`, the lease has only slots, and these modes concern only slots.
   std::optional<Lease> lease;
   // The lease covers the units of all counters. The store keeps a record of what was taken from
   // each counter. kConsume writes the record. kRenew, kSettle and kInspect use the record, and name
@@ -204,7 +204,7 @@ class StoreListener {
 // same thread. A store that also allows other threads documents it.
 class Store {
  public:
-  // The maximum number of parts. If a store has more, several of them share a number.
+  // Part numbers are less than this. If a store has more parts, several parts share a number.
   static constexpr std::size_t kParts = 64;
 
   virtual ~Store() = default;

@@ -88,15 +88,15 @@ class MemoryStore final : public Store {
   // Returns false if there is no room.
   bool Decide(StoreCheck& check);
 
-  // For Decide, which holds the locks of the shards of these counters.
+  // The functions up to Write are called by Decide, which holds the locks of the check's shards.
   //
   // Decides `counters`, one group of `check`. `check.admitted` is the decision so far; if it is
   // false, no later group is charged. Returns whether `check.admitted` was true and the group
   // admits the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // Applies the grants that a check returns and gets. An element of `held` has kNothing if the
-  // group of its counter was denied.
+  // TakeBack applies the grants that `check` returns, TakeGrants those that it requests. An element
+  // of `held` has kNothing if the group of its counter was denied.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
   // Decides a check of any mode other than kConsume and kPeek.

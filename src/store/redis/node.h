@@ -71,8 +71,8 @@ class NodeOwner {
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
-  // OnRedirect has been called for every check of one reply that needs it. The owner now takes over
-  // the queued checks that must follow these.
+  // OnRedirect has been called for all redirected checks of one reply. The owner now takes over the
+  // queued checks that must follow the redirected ones.
   virtual void OnRedirected(Node& node) = 0;
 
   // A node has answered CLUSTERDOWN, so the layout may have changed.

@@ -52,8 +52,8 @@ class Packer {
 
  private:
   static constexpr std::size_t kMaxPacksInFlight = 2;
-  // Up to this number, calls of one plain check each cost Redis less than one pack of them;
-  // bench/lone_check measures it.
+  // Up to this number of plain checks, one call for each costs Redis less than one pack of all;
+  // bench/lone_check measures this.
   static constexpr std::size_t kMaxApart = 4;
   // Packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;
@@ -70,7 +70,7 @@ class Packer {
   const Clock* const clock_;
   bool declares_keys_;
   CheckQueue queue_;
-  std::size_t apart_ = 0;  // entries at the front of the queue to be sent in a call each
+  std::size_t apart_ = 0;  // entries at the front of the queue that get separate calls
   std::unique_ptr<Pack> spare_;
   ScriptCall call_;
   std::vector<std::string_view> arguments_;
