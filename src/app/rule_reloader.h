@@ -113,9 +113,9 @@ class RuleReloader {
   RuleWatch watch_;
   RuleWatch envoy_watch_;
   bool watch_failed_ = false;
-  std::optional<SteadyTime> first_change_;  // since the last look
-  std::optional<SteadyTime> due_;           // the next look
-  bool second_look_ = false;                // whether `due_` is a second look
+  std::optional<SteadyTime> first_change_;  // of the changes not handled yet
+  std::optional<SteadyTime> due_;           // when the files will be read
+  bool second_look_ = false;                // whether `due_` is the second reading
   RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good

@@ -25,7 +25,7 @@ bool MayCoalesceCharge(const StoreCheck& check);
 // declared.
 bool UsesRecord(const StoreCheck& check);
 
-// Whether `n` checks equal to `check` are plain: if a call carries only these checks, the script may
+// Whether `n` checks equal to `check` are plain: if a call has only these checks, the script may
 // decide the call in a short way (scripts/lua/lone.lua).
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
