@@ -107,8 +107,8 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
-// A node of the table is found by a pointer in its bucket, and its key by a pointer in the node. So
-// there are three steps: find the nodes, fetch them, fetch their keys.
+// A bucket of the table points to a node, and the node points to its key. So there are three steps:
+// find the nodes, fetch the nodes, fetch their keys.
 void MemoryStore::Prefetch(std::span<const std::string_view> keys) const
     SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   constexpr std::size_t kAtOnce = 16;

@@ -27,10 +27,10 @@ class MemoryStore final : public Store {
   struct Options {
     // The maximum number of counters, and of the bytes of memory that they take (approximately).
     // When a maximum is reached, counters whose state equals that of a new counter are dropped. If
-    // there are none, a check that needs a new counter, or more memory for an existing one, fails
-    // with kOverloaded. If only few counters can be dropped, they may go unnoticed for a tenth of a
-    // second. Counters in use are never evicted. If several threads reach the maximum at the same
-    // time, they may exceed it by as much as each thread adds.
+    // no counter can be dropped, a check that needs a new counter, or more memory for an existing
+    // one, fails with kOverloaded. If only few can be dropped, they may be found a tenth of a
+    // second late. Counters in use are never evicted. If several threads reach the maximum at the
+    // same time, they may exceed it by as much as each thread adds.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.

@@ -123,8 +123,8 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);
 
   // Returns unsent checks to the owner, as redirects without an error, and sends no more. While an
-  // in-order check is in flight, queued in-order checks stay, because its reply may still redirect
-  // it to another node, and the queued checks must not overtake it.
+  // in-order check is in flight, queued in-order checks stay, because Redis may still redirect the
+  // check in flight to another node, and the queued checks must not overtake it.
   void Retire();
   // Whether checks can be sent to this node.
   bool reachable() const { return connection_.ready() && breaker_.closed(); }

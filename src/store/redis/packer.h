@@ -6,7 +6,7 @@
 // other call is in flight. There is no timer. In Redis, coalesced checks together cost as much as
 // one check, and each check of a pack after the first costs a third of the first.
 //
-// If only a few plain checks are queued, each is sent in a call of its own, all at once, because
+// If only a few plain checks are queued, they are sent together, each in a call of its own, because
 // the script decides a lone plain check in a short way.
 //
 // In-order checks wait for the earlier checks that they follow. A pack of one slot of a Cluster
