@@ -14,7 +14,7 @@ namespace {
 
 using Outcome = RuleMatch::Outcome;
 
-// The time limit for the store if a rule decides without the store.
+// The time limit of the peek that reads counters after the check (see OnAnswer).
 constexpr std::chrono::seconds kPeekTimeout(1);
 
 std::string_view EffectOf(const RuleMatch& match) {

@@ -76,8 +76,8 @@ class ExplainCall : private CheckCall {
   Peek peek_;
 };
 
-// The attributes of the rule's `per` that the request lacks, or that are not the IP addresses that
-// the rule needs: 'attribute "user" is missing'. Empty if there are no such attributes.
+// The attributes of the rule's `per` that the request lacks, or whose values are not IP addresses
+// although the rule needs these: 'attribute "user" is missing'. Empty if there are none.
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes);
 
 }  // namespace sluice

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Applies to each of the two stores.
+// The time limit for the reset in each of the two stores.
 constexpr Duration kTimeout = std::chrono::seconds(1);
 
 Error NoSuchRule(const CheckRequest& request, std::string_view rule,
@@ -58,8 +58,8 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   keys_ = std::move(keys).value();
   domain_ = request.domain;
   deadline_ = request.deadline;
-  // This server's counters are reset first, and even if the store then fails, because in an outage
-  // these counters decide.
+  // This server's own counters decide in an outage. So they are reset first: the reset in the store
+  // may fail.
   ForgetHere();
   ResetIn(limiter_.local_store(), local_);
 }

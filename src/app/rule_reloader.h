@@ -63,7 +63,7 @@ class RuleReloader {
   // Like Reload, but does not wait.
   void RequestReload();
 
-  // Replaces Envoy's rules from a control plane by this set, unless it has mistakes. Calls `done`
+  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. Calls `done`
   // on the reloader's thread with all mistakes, or not at all if a newer set is offered first. An
   // empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
@@ -113,9 +113,9 @@ class RuleReloader {
   RuleWatch watch_;
   RuleWatch envoy_watch_;
   bool watch_failed_ = false;
-  std::optional<SteadyTime> first_change_;  // since the last look
-  std::optional<SteadyTime> due_;           // the next look
-  bool second_look_ = false;                // whether `due_` is a second look
+  std::optional<SteadyTime> first_change_;  // of the changes not handled yet
+  std::optional<SteadyTime> due_;           // when the files will be read
+  bool second_look_ = false;                // whether `due_` is the second reading
   RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good

@@ -93,7 +93,7 @@ RuleWatch::Watched* RuleWatch::Watch(const fs::path& directory, std::uint32_t ev
   return nullptr;
 }
 
-// If a rule file is a link, its target is watched, too, because it may be edited in place.
+// If a rule file is a link, its target is watched, too: the target may be edited in place.
 void RuleWatch::WatchRuleFiles(const Path& directory) {
   if (Watched* watched = Watch(directory, kFileChanges)) watched->rule_files = true;
   std::error_code error;

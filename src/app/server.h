@@ -43,7 +43,7 @@ class Server {
   // Reloads the rules, without waiting.
   void ReloadRules() { rules_->RequestReload(); }
 
-  // Waits until callers have left and calls have ended, then stops the listeners. Waits at most for
+  // Waits until callers have left and calls have ended, then stops the listeners. Waits for at most
   // `drain`; HTTP may take up to a second longer.
   void Stop(Duration drain);
 

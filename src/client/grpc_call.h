@@ -32,7 +32,7 @@ class GrpcCall {
  protected:
   virtual void OnMessage(std::string_view message) = 0;
 
-  // The connection's last callback. A connection that is lost does not call this.
+  // The last callback of the call. A connection that is lost makes no callbacks.
   virtual void OnStatus(const GrpcStatus& status) = 0;
 
   // Resets an ended call for reuse. Keeps allocated memory.

@@ -52,7 +52,7 @@ struct KeyState {
   std::string key;      // empty: the server does not show keys
   std::string subject;  // what follows the rule in the key, such as "user=42"
   std::string digest;
-  std::uint64_t count = 0, error = 0;
+  std::uint64_t count = 0, error = 0;  // as in v1::WatchedKey
 };
 
 struct FleetState {
@@ -67,7 +67,7 @@ struct FleetState {
 };
 
 // Servers without a frame add nothing to the sums. Servers with the same Redis count different
-// checks, so rates and counts are sums, also the errors of a key. rules_left_out is the maximum.
+// checks, so rates, counts and errors of counts are sums. rules_left_out is the maximum.
 FleetState Merge(std::span<const ServerWatch::State> servers);
 
 nlohmann::ordered_json ToJson(const FleetState& fleet);

@@ -19,8 +19,8 @@ std::int64_t CeilSeconds(const google::protobuf::Duration& duration) {
   return duration.seconds() + (duration.nanos() > 0 ? 1 : 0);
 }
 
-// The rule's name as an RFC 8941 string, which is ASCII. A rule's limits after the first get their
-// index.
+// The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+// and the limit's index follow the name.
 std::string NameOf(const v1::LimitStatus& limit) {
   std::string name = "\"";
   for (const char c : limit.rule()) {

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// Less than the second that proxies wait in the examples.
+// In the examples, proxies wait one second for a response. This is less.
 constexpr std::chrono::milliseconds kDefaultMaxWait(800);
 constexpr std::chrono::seconds kLongestMaxWait(60);
 

@@ -4,13 +4,13 @@
 //
 // Parameters: `domain`, `cost`, `deny_status` (429 or 403), `max_wait` (the longest delay of a
 // leaky_bucket, 1 ms to 60 s, default 800 ms), amounts, and attributes. amount.NAME=5 sets an
-// amount. NAME=VALUE sets an attribute. header.NAME=HEADER sets it to a request header's value.
-// path.NAME=HEADER sets it to the path of the URL or URI reference in a header, decoded and
-// normalized ("/a/../b//c" becomes "/b/c"). If the header is absent, the attribute is absent, too.
-// Each byte of a header that is not UTF-8 is written as "%FF" (its hexadecimal value), and values
-// that are too long for an attribute are cut off. So no header's value makes the request invalid. A
-// header that occurs twice is an error, because one of the two may be the client's. Each proxy
-// appends an item to X-Forwarded-For and Forwarded; only the last item of these headers is used.
+// amount. NAME=VALUE sets an attribute. header.NAME=HEADER sets an attribute to a header's value.
+// path.NAME=HEADER sets an attribute to the path of the URL or URI reference in a header, decoded
+// and normalized ("/a/../b//c" becomes "/b/c"). If the header is absent, the attribute is absent,
+// too. Each byte of a header that is not UTF-8 is written as "%FF" (its hexadecimal value), and
+// values that are too long for an attribute are cut off. So no header's value makes the request
+// invalid. A header that occurs twice is an error, because one of the two may be the client's.
+// Exceptions: proxies append items to X-Forwarded-For and Forwarded, and the last item is used.
 //
 // Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and
 // X-Sluice-Attr-NAME define the check (dashes in NAME become underscores). With `domain` they are

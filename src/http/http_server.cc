@@ -42,7 +42,7 @@ HttpServer::HttpServer(net::IoThreads& threads, std::vector<HttpRoute> routes,
 
 HttpServer::~HttpServer() { Stop(Duration::zero()); }
 
-// Frees an eighth, so that the next bytes do not exceed the limit again at once.
+// Frees an eighth of the limit, so that the next bytes do not exceed the limit again at once.
 void HttpServer::FreeMemory(const net::Loop& loop) {
   const HttpLoopState& state = *by_loop_[loop.index()];
   net::LoopConnections& open = connections_->on(loop);

@@ -84,8 +84,8 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
   while (!parser.is_done() && used < input.size()) {
     boost::beast::error_code error;
     const std::string_view rest = input.substr(used);
-    // Within a chunked body, Beast asserts that there are five bytes. Every such body ends with
-    // "0", CRLF and CRLF, so at least five are left.
+    // Within a chunked body, Beast asserts that `rest` has at least five bytes. Every such body
+    // ends with "0", CRLF and CRLF, so more bytes will come.
     if (parser.is_header_done() && parser.chunked() && rest.size() < 5) break;
     const bool in_head = !parser.is_header_done();
     const std::size_t parsed =

@@ -40,8 +40,8 @@ class Router {
   void Handle(const HttpRequest& request, HttpResponder responder) const;
 
  private:
-  // Responds with 403, and logs at most once a second: if a proxy forwards such headers, its
-  // configuration must be changed.
+  // Responds with 403, and logs at most once a second: if the cause is a proxy that forwards Origin
+  // or Sec-Fetch-Site of browsers, the proxy's configuration must be changed.
   void RefuseSite(const HttpResponder& responder) const;
 
   const std::vector<HttpRoute> routes_;

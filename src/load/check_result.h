@@ -30,8 +30,8 @@ struct CheckResult {
 // Parses a serialized CheckLimitResponse. Returns false if it is malformed.
 bool ReadResponse(std::string_view bytes, CheckResult& result);
 
-// Parses a serialized CheckLimitsResponse and replaces `results`, in its order. Returns false if it
-// is malformed.
+// Parses a serialized CheckLimitsResponse and sets `results` to its results, in order. Returns
+// false if the bytes are malformed.
 bool ReadResults(std::string_view bytes, std::vector<CheckResult>& results);
 
 }  // namespace sluice::load

@@ -89,7 +89,7 @@ void Worker::Flush() {
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (!HasEnded(now)) return timer_.WakeAt(WakeAt(now));
   if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
-  // The run includes the time after the last message, although no message was due.
+  // Without a maximum number of messages, an open loop lasts until its end.
   if (schedule_.is_open() && shared_.plan.messages == 0 && shared_.recorder.stats().lost.empty()) {
     shared_.recorder.ExtendTo(schedule_.end());
   }

@@ -61,8 +61,8 @@ void ConnectionServer::Stop(Duration drain, const std::function<bool()>& is_quie
   for (std::size_t i = 0; i <= threads_.size(); ++i) threads_.RunOnEach([](EpollLoop&) {});
 }
 
-// Runs on io-0. If too many connections wait for other loops, only this loop tries to make room
-// for the connection.
+// Runs on io-0. If too many connections are posted to other loops, only this loop tries to make
+// room for the new connection.
 void ConnectionServer::OnConnection(Socket socket) {
   const bool has_place = count_.TryAdd();
   const bool waits = !has_place && arriving_ >= kMostArriving;

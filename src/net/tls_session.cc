@@ -16,7 +16,7 @@
 namespace sluice::net {
 namespace {
 
-// Returns an empty string if the length is not that of an address. OpenSSL does not check it.
+// Returns an empty string if the length, which OpenSSL does not check, is not that of an address.
 std::string IpOf(const ASN1_OCTET_STRING& ip) {
   const int length = ASN1_STRING_length(&ip);
   if (length != 4 && length != 16) return {};

@@ -42,7 +42,7 @@ class TlsTransport final : public Transport, private Protocol {
 
   void RequestFlush() override { inner_->RequestFlush(); }
 
-  // Protocols call this after each input, mostly without a change. Input that was held back is
+  // Protocols call this after each input, usually with the same value. Input that was held back is
   // processed before the inner transport reads again, because that read may report at once that the
   // peer's input has ended.
   void SetReading(bool reading) override {

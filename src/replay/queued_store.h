@@ -1,6 +1,6 @@
 // The embedded store of a server in virtual time. Each check is decided with the virtual time at
-// which it was submitted. But several checks are decided together, because fetching the memory of
-// counters takes longer than deciding, and for several checks no longer than for one.
+// which it was submitted. But several checks are decided together: it takes longer to fetch
+// counters from memory than to decide, and the counters of several checks are fetched in parallel.
 //
 // One thread at a time.
 #pragma once

@@ -18,8 +18,8 @@ std::vector<std::size_t> RulesByDenials(const VirtualServer& server);
 // The interval of a series with the most denials; size() if there are none.
 std::size_t WorstInterval(const Timeline& timeline, std::size_t series);
 
-// What readers of the numbers must know, one sentence each: lines that are missing, attributes that
-// no line has, and what a replay cannot find out.
+// What readers of the numbers must know, one sentence each: lines that were left out, attributes
+// that no line has, and what a replay cannot find out.
 std::vector<std::string> NotesOn(const ReplayResult& result);
 
 // The first and the last time of the requests that were decided.

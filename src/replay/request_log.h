@@ -48,7 +48,7 @@ struct LogFacts {
   };
   // The cost, then the amounts. The name is the flag, such as "--cost"; empty if it was not given.
   std::vector<Field> numbers;
-  std::vector<Field> attributes;  // in the order of the shape; only requests count
+  std::vector<Field> attributes;  // in the order of the shape; `present` counts only requests
 };
 
 class RequestLog {

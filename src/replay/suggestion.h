@@ -40,7 +40,7 @@ class Suggestion {
     bool done = false;
 
     bool Has(const RuleLimit& limit, int its_owner) const;
-    // Whether a factor is enough. If not, even limits a million times as high deny too much.
+    // Whether `enough` is known. If not, even limits a million times as high deny too much.
     bool possible() const { return enough > 0; }
     // The factor of the suggested limits.
     double factor() const { return possible() ? enough : 1; }

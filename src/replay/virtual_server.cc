@@ -7,7 +7,7 @@ namespace sluice::replay {
 namespace {
 
 // The values in a counter's key: "user=42" in "sluice:{shop/pay-per-user/user=42}:token_bucket:1s".
-// With `colocate`, what follows the name of the rule.
+// With `colocate`, all that follows the name of the rule.
 std::string_view ValuesOf(std::string_view key) {
   key = key.substr(0, key.find("}:"));
   return key.substr(key.find('/', key.find('/') + 1) + 1);

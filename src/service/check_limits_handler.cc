@@ -47,8 +47,8 @@ void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   StartSome(budget);
 }
 
-// A refund makes room for the checks that follow it, so these ask the store even if this server
-// remembers a denial.
+// A refund makes room for the checks that follow it, so these checks ask the store even if this
+// server remembers a denial.
 bool CheckLimitsHandler::StartSome(std::size_t& budget) {
   ++unanswered_;
   if (canceled_) {

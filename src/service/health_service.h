@@ -1,5 +1,5 @@
-// The standard Health service: whether this server, as a whole ("") or one of its services, is
-// serving. It is serving while it is ready, until StopServing.
+// The standard Health service: whether this server as a whole (""), or one of its services, is
+// serving. All of them are serving while the server is ready, until StopServing.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once

@@ -61,9 +61,9 @@ struct CounterCheck {
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its units from this counter; `before` is the state of the counter before
-  // that. Store::Undo reverts the charge. For modes other than kConsume and kPeek, `before` is the
-  // state after the check.
+  // out: whether the check took its units from this counter; Store::Undo reverts that. `before` is
+  // the state of the counter before the check. But for modes other than kConsume and kPeek,
+  // `before` is the state after the check.
   bool charged = false;
   CounterSnapshot before{};
 };
@@ -71,8 +71,8 @@ struct CounterCheck {
 // The parameters of a check, without its counters.
 struct CheckParameters {
   Demand demand;
-  // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
-  // set. Without `leases_units`, the lease has only slots, and these modes concern only slots.
+  // Required if the check takes slots, if `leases_units` is set, and with kRenew, kSettle and
+  // kInspect. Without `leases_units`, the lease has only slots, and these modes concern only slots.
   std::optional<Lease> lease;
   // The lease covers the units of all counters. The store keeps a record of what was taken from
   // each counter. kConsume writes the record. kRenew, kSettle and kInspect use the record, and name
@@ -81,8 +81,8 @@ struct CheckParameters {
   // again. The counters of one shadow rule have the same hash tag.
   bool leases_units = false;
   // The check returns grants, requests grants, or reads which grants servers hold. Only for
-  // kConsume and kPeek, without a lease. The check is not coalesced. If it fails, but not with
-  // kTimeout or kCallerTimeout, no grant was returned.
+  // kConsume and kPeek, without a lease. The check is not coalesced. If the check fails with a
+  // failure other than kTimeout and kCallerTimeout, no grant was returned.
   bool concerns_grants = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
@@ -111,10 +111,10 @@ class StoreCheck : public CheckParameters {
   Time lease_ends;  // out, if `leases_units` and the lease can still be settled: on the store's
                     // clock
   Time decided_at;  // out: on the store's clock; the latest time of its counters
-  // out, for Store::Undo: undoes what the check was charged, or will be charged. Empty if no reply
-  // can come any more. The undo happens only while the store runs. A lease of units need not be
-  // undone: nobody has the lease, so the store settles it with 0, even if no reply says whether it
-  // was taken.
+  // out, for Store::Undo: undoes the charges that the late reply reports or will report. Empty if
+  // no reply can come any more. The undo happens only while the store runs. A lease of units need
+  // not be undone: nobody has the lease, so the store settles it with 0, even if no reply says
+  // whether it was taken.
   std::function<void()> undo_late;
 
   // What the check asks of `counter`, which must be one of its counters.
@@ -185,8 +185,8 @@ class StoreListener {
   // the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 
-  // Units will become free: by Store::Undo or Store::Settle, because another part of the store
-  // denied the check, or because a late reply reports charges, slots or grants that nobody uses.
+  // Units will become free: Store::Undo or Store::Settle was called, another part of the store
+  // denied the check, or a late reply reports charges, slots or grants that nobody uses.
   // OnUndoEnded follows, once, for the same counters, unless the store is stopped. `undo` is valid
   // until OnUndoStarted returns. Both are called on the thread of the check.
   virtual void OnUndoStarted(const StoreCheck& undo) = 0;
@@ -204,7 +204,7 @@ class StoreListener {
 // same thread. A store that also allows other threads documents it.
 class Store {
  public:
-  // The maximum number of parts. If a store has more, several of them share a number.
+  // Part numbers are less than this. If a store has more parts, several parts share a number.
   static constexpr std::size_t kParts = 64;
 
   virtual ~Store() = default;
@@ -215,10 +215,10 @@ class Store {
   // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // `check` was not admitted: undoes its charges, as if it had not happened. Never changes a window
-  // later than the one that was charged. Charges that a late reply reports are undone, too. Copies
-  // what it needs and reports no result. If the store fails, the charges remain. REQUIRES: `check`
-  // was decided by this store, and has not been changed since.
+  // `check` was not admitted: undoes its charges, as if it had not happened. If the charged window
+  // has ended, later windows do not change. Charges that a late reply reports are undone, too.
+  // Copies what it needs and reports no result. If the store fails, the charges remain. REQUIRES:
+  // `check` was decided by this store, and has not been changed since.
   virtual void Undo(const StoreCheck& check) = 0;
 
   // Settles a lease of units whose caller no longer waits. The settlement is sent again until the

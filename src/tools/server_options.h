@@ -31,7 +31,7 @@ struct ServerOptions {
 // A client of `target`. If `target` is an error, returns that error.
 Result<std::unique_ptr<Client>> Connect(Result<Target> target);
 
-// Prints an error that no call to a server has returned, and returns the exit status.
+// Prints an error that did not come from a call to a server, and returns the exit status.
 int Fail(const Error& error);
 
 // Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If

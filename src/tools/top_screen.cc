@@ -150,8 +150,8 @@ void TopView::Press(char key) {
   if (key == 'q') ended = true;
 }
 
-// Rules and keys share the lines below the servers. Each gets at least half of these lines, or as
-// many as it needs; lines that one does not need go to the other.
+// Rules and keys share the lines below the servers. Each of the two gets half of these lines, and
+// also the lines that the other does not need.
 std::string TopScreen(const FleetState& fleet, const TopView& view, std::size_t rows,
                       std::size_t columns) {
   std::vector<std::string> lines = {TotalsLine(fleet)};

@@ -137,8 +137,8 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
 }
 
 // A full window admits no hit until it ends. So the quota lets the caller itself deny requests
-// until then. There is no quota in modes in which one full limit does not deny a request, and none
-// if this server's share of the limit has decided.
+// until then. No quota is set if the full limit does not deny the request (quota_mode and
+// shadow_mode), or if the store failed and only this server's share of the limit is full.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;

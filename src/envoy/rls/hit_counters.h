@@ -26,7 +26,7 @@ class PeerMetrics {
   // entry of `rule` (key1), and the others (key2). Rules with equal labels share a counter.
   Counter& HitsOf(std::string_view kind, std::string_view domain, std::string_view rule) const;
 
-  // At its end, each call of ShouldRateLimit calls one of the two.
+  // Each call of ShouldRateLimit ends with one call of OnAnswer or OnError.
   void OnAnswer(Duration took) const;
   void OnError(const rpc::Status& error) const;
 

@@ -45,7 +45,7 @@ void ShouldRateLimitHandler::Serve(const rpc::Call& call, std::string_view bytes
   StartSome();
 }
 
-// A hit requires kConsume, although hits over the limit are counted, too.
+// Hits need the right kConsume, not kCharge, although hits over the limit are counted, too.
 Result<void> ShouldRateLimitHandler::MayAsk(const Caller& caller) const {
   for (const RequestedDescriptor& descriptor : request_.descriptors()) {
     CallerRight right = CallerRight::kConsume;

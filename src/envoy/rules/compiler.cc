@@ -9,8 +9,8 @@
 namespace sluice::envoy {
 namespace {
 
-// In all rules of a domain, only the entries name the counters. So a limit in a request shares its
-// counter with a rule of the same entries and unit.
+// The keys of counters contain the entries instead of the rule's name. So a limit in a request
+// shares its counter with a rule of the same entries and unit.
 Rule NamedRule(std::string_view name) {
   Rule rule;
   rule.name = name;

@@ -13,8 +13,8 @@
 
 namespace sluice::rpc::http2 {
 
-// A call with one request and one response, and one with any number of messages in both directions.
-// All arguments must outlive the call.
+// A unary call has one request and one response, a stream call any number of messages in both
+// directions. All arguments must outlive the call.
 std::unique_ptr<ServerCall> MakeUnaryCall(LoopState& loop, ReusePool<ServerCall>& pool,
                                           const Method& method);
 std::unique_ptr<ServerCall> MakeStreamCall(LoopState& loop, ReusePool<ServerCall>& pool,

@@ -1,4 +1,4 @@
-// The frames that the server sends on one connection, also those that return flow-control window.
+// The frames that the server sends on one connection, including WINDOW_UPDATE.
 // nghttp2 queues the frames until the transport's next flush.
 //
 // Loop thread only.

@@ -21,7 +21,7 @@ namespace sluice::rpc::http2 {
 //
 // On each loop, a peer may use at most kShare times as much as is left. So a peer that is alone and
 // on one loop can use three quarters of a limit, and any number of peers together leave some for
-// the next peer. While much is left, nothing is refused, because one peer may be a proxy with many
+// the next peer. While much is left, this rule refuses nothing: one peer may be a proxy with many
 // callers.
 struct PeerUse {
   static constexpr std::int64_t kShare = 3;

@@ -43,7 +43,7 @@ Server::~Server() {
   threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()].reset(); });
 }
 
-// Only unary calls delay the quiet time. Open streams do not.
+// Quiet: no unary call is open, and none has begun since the last poll. Streams do not matter.
 void Server::Stop(Duration drain) {
   connections_->Stop(drain, [this, before = UnaryCalls()]() mutable {
     const CallCounts now = UnaryCalls();

@@ -36,8 +36,8 @@ struct ServerOptions {
   // this.
   Duration max_connection_age{};
   // The maximum number of open calls, except of probes. Further calls are refused (REFUSED_STREAM),
-  // so callers can retry. On each loop, a peer may have at most three times as many calls as are
-  // left.
+  // so callers can retry. On each loop, a peer may have at most three times as many calls as can
+  // still be opened.
   std::size_t max_calls = 100'000;
   // Whether the caller of a call is known. While more than half of max_calls is used, calls of
   // unknown callers are refused. Null: all callers are known. Called on io threads.

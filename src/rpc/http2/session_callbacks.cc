@@ -33,8 +33,8 @@ const nghttp2_option* Options() {
 struct Session::Callbacks {
   static Session& Of(void* session) { return *static_cast<Session*>(session); }
 
-  // Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores even invalid PRIORITY frames, so
-  // they are rejected here.
+  // Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores even invalid PRIORITY frames. So
+  // the invalid ones are rejected here.
   static int OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void*) {
     const bool fine = head->type != NGHTTP2_PRIORITY || head->stream_id != 0;
     return fine ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;

@@ -86,7 +86,7 @@ class StreamCall final : public ServerCall, public StreamResponder {
   };
 
   // Delivers messages, then OnHalfClose at the end of the request.
-  // A message is in use until OnMessage returns, so a call that ends within it is released here.
+  // A message is in use until OnMessage returns. So a call that ends in OnMessage is released here.
   void Deliver() {
     if (std::exchange(delivering_, true)) return;
     while (served() && !paused_ && !Defer() && DeliverOne()) {

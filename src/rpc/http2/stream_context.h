@@ -58,7 +58,7 @@ class WaitQueue {
 // its reset arrives within a round trip after the answer was sent.
 class SentAnswers {
  public:
-  // Calls `on_lost` if the caller still resets the stream.
+  // Calls `on_lost` if the caller resets the stream after its answer was sent.
   void Add(std::int32_t stream, SteadyTime now, std::function<void()> on_lost) {
     while (!answers_.empty() &&
            (now - answers_.front().sent > kRoundTrip || answers_.size() >= kMaxAnswers)) {

@@ -11,7 +11,7 @@ constexpr int kDroppedAtOnce = 64;
 
 }  // namespace
 
-// An id is random, or a hash itself. Its first bytes are therefore a good hash.
+// The id of a lease is random or is itself a hash, so its first bytes are a good hash.
 std::size_t LeaseRecords::Bytes::operator()(const LeaseId& id) const {
   std::size_t hash = 0;
   std::memcpy(&hash, id.data(), sizeof hash);
@@ -47,8 +47,8 @@ void LeaseRecords::Enter(const StoreCheck& check, std::vector<Held> held) {
       {.lease_ends = lease_ends, .held = std::move(held), .end = {}});
 }
 
-// If too many settled leases are remembered, this one is forgotten. It still cannot be settled
-// again.
+// If too many settled leases are remembered, the record of this lease is dropped. A second
+// settlement then finds no record and changes nothing.
 void LeaseRecords::MarkSettled(const StoreCheck& check) {
   const MutexLock lock(mutex_);
   if (records_.size() - open_ < kMaxOpen) {

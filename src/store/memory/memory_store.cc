@@ -107,8 +107,8 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
-// A node of the table is found by a pointer in its bucket, and its key by a pointer in the node. So
-// there are three steps: find the nodes, fetch them, fetch their keys.
+// A bucket of the table points to a node, and the node points to its key. So there are three steps:
+// find the nodes, fetch the nodes, fetch their keys.
 void MemoryStore::Prefetch(std::span<const std::string_view> keys) const
     SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   constexpr std::size_t kAtOnce = 16;
@@ -326,8 +326,8 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   shard.next_expiry = std::min(shard.next_expiry, expires);
   auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
-  // Another limit of this counter may need it for longer. Slots are needed only until their
-  // release.
+  // Another limit that uses this counter may need the state for longer, so `expires` only grows.
+  // But slots are needed only until they are released.
   const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
   const std::uint64_t kept = is_known ? found->second.seed_version : 0;

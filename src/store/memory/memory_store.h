@@ -27,10 +27,10 @@ class MemoryStore final : public Store {
   struct Options {
     // The maximum number of counters, and of the bytes of memory that they take (approximately).
     // When a maximum is reached, counters whose state equals that of a new counter are dropped. If
-    // there are none, a check that needs a new counter, or more memory for an existing one, fails
-    // with kOverloaded. If only few counters can be dropped, they may go unnoticed for a tenth of a
-    // second. Counters in use are never evicted. If several threads reach the maximum at the same
-    // time, they may exceed it by as much as each thread adds.
+    // no counter can be dropped, a check that needs a new counter, or more memory for an existing
+    // one, fails with kOverloaded. If only few can be dropped, they may be found a tenth of a
+    // second late. Counters in use are never evicted. If several threads reach the maximum at the
+    // same time, they may exceed it by as much as each thread adds.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
@@ -88,15 +88,15 @@ class MemoryStore final : public Store {
   // Returns false if there is no room.
   bool Decide(StoreCheck& check);
 
-  // For Decide, which holds the locks of the shards of these counters.
+  // The functions up to Write are called by Decide, which holds the locks of the check's shards.
   //
   // Decides `counters`, one group of `check`. `check.admitted` is the decision so far; if it is
   // false, no later group is charged. Returns whether `check.admitted` was true and the group
   // admits the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // Applies the grants that a check returns and gets. An element of `held` has kNothing if the
-  // group of its counter was denied.
+  // TakeBack applies the grants that `check` returns, TakeGrants those that it requests. An element
+  // of `held` has kNothing if the group of its counter was denied.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
   // Decides a check of any mode other than kConsume and kPeek.

@@ -31,7 +31,7 @@ class Breaker {
   // Shows the breaker's state on the metrics page, or removes it from there.
   void Show(bool shown) SLUICE_EXCLUDES(mutex_);
 
-  // Opens the breaker with `cause` for the log. No effect unless closed.
+  // Opens the breaker and logs `cause`, if the breaker is closed.
   void Open(std::string_view cause) SLUICE_EXCLUDES(mutex_);
 
   // Returns true if the calling thread must send a probe and report its outcome with OnProbe. Only

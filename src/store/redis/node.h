@@ -71,8 +71,8 @@ class NodeOwner {
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
-  // OnRedirect has been called for every check of one reply that needs it. The owner now takes over
-  // the queued checks that must follow these.
+  // OnRedirect has been called for all redirected checks of one reply. The owner now takes over the
+  // queued checks that must follow the redirected ones.
   virtual void OnRedirected(Node& node) = 0;
 
   // A node has answered CLUSTERDOWN, so the layout may have changed.
@@ -123,8 +123,8 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);
 
   // Returns unsent checks to the owner, as redirects without an error, and sends no more. While an
-  // in-order check is in flight, queued in-order checks stay, because its reply may still redirect
-  // it to another node, and the queued checks must not overtake it.
+  // in-order check is in flight, queued in-order checks stay, because Redis may still redirect the
+  // check in flight to another node, and the queued checks must not overtake it.
   void Retire();
   // Whether checks can be sent to this node.
   bool reachable() const { return connection_.ready() && breaker_.closed(); }

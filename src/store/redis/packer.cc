@@ -53,10 +53,10 @@ bool Packer::MaySendApart() const {
   });
 }
 
-// In a Cluster, a pack with declared keys has checks of one slot only. With kBySlot and kAsking, it
-// has only one entry. With kWithItsSlot, other checks of the slot may join it. If they could not
-// join, and in-order checks with and without leases alternated, each check would wait for the reply
-// to the check before.
+// A pack with kBySlot or kAsking has only one entry. A pack with kWithItsSlot declares its keys, so
+// in a Cluster it has checks of one slot only. Other checks of the slot may join it: otherwise, if
+// in-order checks with and without leases alternated, each check would wait for the reply to the
+// previous check.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;
@@ -67,8 +67,8 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
          (Has(pack, entry.after) || !in_flight_.MayHave(entry.after));
 }
 
-// Checks of other slots share no counter with those of the pack, so they may be overtaken. Checks
-// of the slot may not.
+// The pack may overtake queued checks of other slots, because they share no counter with it. It
+// may not overtake checks of its own slot.
 void Packer::AppendFollowers(Pack& pack) {
   const auto& entries = queue_.all();
   const std::size_t most = std::min(entries.size(), ScriptCall::kMaxEntries);

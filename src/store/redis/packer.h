@@ -6,7 +6,7 @@
 // other call is in flight. There is no timer. In Redis, coalesced checks together cost as much as
 // one check, and each check of a pack after the first costs a third of the first.
 //
-// If only a few plain checks are queued, each is sent in a call of its own, all at once, because
+// If only a few plain checks are queued, they are sent together, each in a call of its own, because
 // the script decides a lone plain check in a short way.
 //
 // In-order checks wait for the earlier checks that they follow. A pack of one slot of a Cluster
@@ -52,8 +52,8 @@ class Packer {
 
  private:
   static constexpr std::size_t kMaxPacksInFlight = 2;
-  // Up to this number, calls of one plain check each cost Redis less than one pack of them;
-  // bench/lone_check measures it.
+  // Up to this number of plain checks, one call for each costs Redis less than one pack of all;
+  // bench/lone_check measures this.
   static constexpr std::size_t kMaxApart = 4;
   // Packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;
@@ -70,7 +70,7 @@ class Packer {
   const Clock* const clock_;
   bool declares_keys_;
   CheckQueue queue_;
-  std::size_t apart_ = 0;  // entries at the front of the queue to be sent in a call each
+  std::size_t apart_ = 0;  // entries at the front of the queue that get separate calls
   std::unique_ptr<Pack> spare_;
   ScriptCall call_;
   std::vector<std::string_view> arguments_;

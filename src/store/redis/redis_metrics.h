@@ -24,7 +24,7 @@ class RedisMetrics {
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 
-  // Counts an error reply of Redis, or the failure of an entry, which starts with the same words.
+  // Counts an error reply of Redis, or the error text of an entry, which has the same form.
   void CountError(std::string_view error);
 
   void CountScriptCall() { script_calls_.Increment(); }

@@ -15,7 +15,7 @@ namespace {
 
 using redis::Layout;
 
-constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at the queues
+constexpr std::chrono::milliseconds kSettledAgain(10);  // between two polls of the queues
 
 std::string NamesOf(const Layout& layout) {
   std::vector<std::string> names;

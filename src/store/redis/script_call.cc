@@ -18,7 +18,7 @@ namespace {
 constexpr double kVersion = 10;
 
 // Sizes in the blob. kHead numbers precede the first request. lone.lua always reads
-// kFewestParameters numbers after the first two of a limit, so at least that many follow the last
+// kFewestParameters numbers after the first two of a limit, so this many zeros follow the last
 // limit.
 constexpr std::size_t kHead = 8;
 constexpr std::size_t kFewestParameters = 5;

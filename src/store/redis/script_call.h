@@ -25,8 +25,8 @@ bool MayCoalesceCharge(const StoreCheck& check);
 // declared.
 bool UsesRecord(const StoreCheck& check);
 
-// Whether `n` checks equal to `check` are plain: the script may decide a call that carries only
-// these checks in a short way (scripts/lua/lone.lua).
+// Whether `n` checks equal to `check` are plain: if a call has only these checks, the script may
+// decide the call in a short way (scripts/lua/lone.lua).
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
 // The script's reply to one counter of an entry.

@@ -17,9 +17,9 @@
 namespace sluice::redis {
 
 struct ServerState {
-  // `name` is the server's name in the log; another Redis server may have sent it, so it is escaped
-  // there. `labels` are those of the server's metrics. `connections` is the number of connections,
-  // one for each io thread. `metrics` must outlive this.
+  // `name` is the server's name in the log. The name is escaped, because another Redis server may
+  // have sent it. `connections` is the number of connections, one for each io thread.
+  // `server_labels` are those of the server's metrics. `metrics` must outlive this.
   ServerState(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
               const MetricLabels& server_labels = {})
       : labels(server_labels),

@@ -181,7 +181,7 @@ class ThreadStore::SplitReset {
 // In a Cluster, there is a piece for each key, since one command may only name keys of one slot.
 void ThreadStore::ResetSplit(StoreReset& whole) {
   const auto split = std::make_shared<SplitReset>(whole);
-  // The last piece may be returned while it is sent, and `whole` with it.
+  // Sending the last piece may finish this piece and then `whole`, so neither is used afterward.
   for (std::size_t i = 0, pieces = whole.keys.size(); i < pieces; ++i) {
     auto* const piece = new SplitReset::Piece;
     piece->keys = {whole.keys[i]};

@@ -274,9 +274,9 @@ void ThreadStore::OnRedirected(Node& node) {
 }
 
 // In-order checks have been sent to a node that imports their counters. Queued checks that use only
-// these counters follow at once, unless an earlier check stays. If the queued checks were sent to
-// `node` first, and the importing node refused an earlier check meanwhile, the later checks might
-// be decided before it.
+// these counters follow at once, unless an earlier check of such a counter stays queued. If they
+// were sent to `node` first, and the importing node refused an earlier check meanwhile, the later
+// checks might be decided before it.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;
   const auto asked = std::exchange(asked_, {});
@@ -322,9 +322,9 @@ void ThreadStore::ResendQueued(Node& node) {
   }
 }
 
-// Usually, some keys of the check have moved and others have not, but soon all will have moved. The
-// check is then sent alone, because other checks may not have to wait. A check that was in flight
-// precedes the checks that were queued behind it.
+// Usually, some keys of the check have moved and the others will move soon. The check is sent later
+// and alone, so that other checks do not have to wait with it. A check that was in flight precedes
+// the checks that were queued behind it.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
   waiting_.Add(*pending);

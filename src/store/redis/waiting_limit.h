@@ -36,7 +36,7 @@ class WaitingLimit {
   }
 
  private:
-  // This many checks may wait at any time, as many as one message has. `max_pending` may be less.
+  // This many checks, the maximum of one message, may always wait, unless `max_pending` is less.
   static constexpr std::size_t kLeast = 1000;
 
   const std::size_t max_pending_;
