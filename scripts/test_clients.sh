@@ -6,7 +6,7 @@
 #   scripts/test_clients.sh prepare                          only installs the packages
 # With node, tests the gateway of docker/llm as well. For the full tests, set STREAMS=1000 (streams of the
 # gateway) and STARTS=100 (how often the first check after a start is tested).
-# Tests three languages at a time, since their tests mostly wait. Shows each one's output when it ends.
+# Tests three languages at a time, since their tests mostly wait. Shows a language's output when its tests end.
 # Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
