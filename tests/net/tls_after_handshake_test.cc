@@ -168,7 +168,7 @@ struct Breach {
   const char* error;
 };
 
-// If the server does not need a message, it must not buffer it until it is complete.
+// The server must not buffer a message that it does not need until the message is complete.
 TEST(TlsAfterHandshake, Breaches_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;
