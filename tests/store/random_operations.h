@@ -55,7 +55,7 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
-  // A grant that a check got. It may be returned once or twice.
+  // A grant of prefetched units. It may be returned once or twice.
   struct HeldGrant {
     std::string key;
     Grant grant;
