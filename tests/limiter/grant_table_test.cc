@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The store acts as if it were in another process: what this server does not know, it has to ask.
+// The store acts as if it were in another process: the server must ask for what it does not know.
 class GrantTableTest : public LimiterTest {
  protected:
   GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }

@@ -168,7 +168,7 @@ struct Breach {
   const char* error;
 };
 
-// The server must not buffer a message that it does not need until the message is complete.
+// The server must refuse a bad message when its first bytes arrive, not buffer it to its end.
 TEST(TlsAfterHandshake, Breaches_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;

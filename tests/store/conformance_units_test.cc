@@ -33,8 +33,8 @@ const Limit kTens[] = {
 
 class UnitsTest : public StoreTest {
  protected:
-  // Uses three new counters. So many rounds are enough for any two of the counters to be once on
-  // different nodes of a cluster.
+  // Uses three new counters. In a cluster, each pair of the counters is on different nodes in at
+  // least one of kRounds rounds.
   static constexpr int kRounds = 12;
   void StartRound(int round) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
