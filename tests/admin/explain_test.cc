@@ -200,7 +200,7 @@ TEST_F(ResetLimitTest, OneRule_KeepsTheOthers) {
   EXPECT_EQ(Remaining(), 10);
 }
 
-TEST_F(ResetLimitTest, RuleWithoutCountersHere_IsNotFound) {
+TEST_F(ResetLimitTest, RuleWithoutCountersForTheRequest_IsNotFound) {
   for (const auto& [rule, said] : {std::pair("office", "those that do: per-user, per-address"),
                                    {"nonsense", "no \"nonsense\" in domain \"shop\""},
                                    {"per-address", "attribute \"client_ip\" is missing"}}) {

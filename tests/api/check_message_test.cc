@@ -268,7 +268,7 @@ TEST(CheckMessage_Refused, KeepsItsRequestId) {
   };
   const std::vector<Row> rows = {
       {"\x32\x01i\x0a\x05x", "i"},             // truncated
-      {"\x0a\x01\xff\x32\x01i", "i"},          // a domain that is not UTF-8 before it
+      {"\x0a\x01\xff\x32\x01i", "i"},          // after a domain that is not UTF-8
       {"\x32\x01i\x20\x07", "i"},              // an unknown mode
       {"\x0a\x01\xff\x32\x01\xff", ""},        // the request_id is not UTF-8 either
       {"\x0a\x05x", ""},                       // no request_id

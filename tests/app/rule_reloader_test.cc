@@ -234,7 +234,7 @@ TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
       kTimeout, [&] { return Metric("sluice_rules_last_reload_timestamp_seconds") == 1'000'005; }));
 }
 
-TEST_F(RuleReloaderTest, SuddenlyEmpty_OldRulesStay_Table) {
+TEST_F(RuleReloaderTest, DirectorySuddenlyEmpty_OldRulesStay_Table) {
   const std::function<void()> changes[] = {
       [&] { fs::remove(dir_.path() / "rules/a.yaml"); },
       [&] { Put("domain: shop\nrules: []\n"); },
@@ -252,7 +252,7 @@ TEST_F(RuleReloaderTest, SuddenlyEmpty_OldRulesStay_Table) {
   }
 }
 
-TEST_F(RuleReloaderTest, EmptyFromTheStart_FirstRulesAreApplied) {
+TEST_F(RuleReloaderTest, DirectoryEmptyFromTheStart_FirstRulesAreApplied) {
   fs::create_directory(dir_.path() / "rules");
   Start(dir_.path() / "rules");
   EXPECT_TRUE(reloader_->Reload().applied);
@@ -260,7 +260,7 @@ TEST_F(RuleReloaderTest, EmptyFromTheStart_FirstRulesAreApplied) {
   EXPECT_TRUE(WaitForRules({"a"}));
 }
 
-TEST_F(RuleReloaderTest, HalfWritten_CausesNoError) {
+TEST_F(RuleReloaderTest, HalfWrittenFile_CausesNoError) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules", kTimeout);
   const std::string text = RuleNamed("b");
@@ -272,7 +272,7 @@ TEST_F(RuleReloaderTest, HalfWritten_CausesNoError) {
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
 }
 
-TEST_F(RuleReloaderTest, BrokenAndConstantlyChanging_IsReported) {
+TEST_F(RuleReloaderTest, BrokenAndConstantlyChangingFile_IsReported) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules", kTimeout);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
@@ -363,7 +363,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
-// This happens, for example, if a volume is unmounted.
+// A directory becomes empty, for example, if a volume is unmounted.
 TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
@@ -442,7 +442,7 @@ TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptyIsValid)
   EXPECT_THAT(Names(), ElementsAre("a"));
 }
 
-TEST_F(OfferedRulesTest, BadSet_IsRefused_LastOneStaysEvenIfFilesChange) {
+TEST_F(OfferedRulesTest, BadSet_IsRefused_LastGoodSetStaysEvenIfFilesChange) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());

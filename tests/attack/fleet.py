@@ -187,5 +187,5 @@ class AttackTest(unittest.TestCase):
                 self.admitted[source] += 1
 
     def judge(self):
-        """By default, expects that the limits were used up before the attack."""
+        """By default, expects no admission, since the limits were used up before the attack."""
         self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")

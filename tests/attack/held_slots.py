@@ -83,7 +83,7 @@ class Holder(Caller):
         self.calls[self.stream] = (time.monotonic(), path, lease)
 
     def cancel(self, stream):
-        """Stops reading. Ignores calls that have waited for too long."""
+        """Cancels a call and drops its answer. Ignores calls that have waited for too long."""
         sent, path, _ = self.calls[stream]
         if path == RELEASE_PATH or time.monotonic() - sent > PATIENCE:
             return 0

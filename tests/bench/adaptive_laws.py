@@ -5,7 +5,7 @@
 
 The law of `adapt` (docs/adaptive.md) is StepLaw; src/core/algorithm/adaptive_limit.h is the same in
 C++. The other laws are AIMD with one limit for the fleet, and two gradient laws as published, which
-each caller runs for itself. All are compared to the best fixed limit, found by trying them.
+each caller runs for itself. All are compared to the best fixed limit, found by trying fixed limits.
 
 The best fixed limit is the largest one that keeps the share; the rate is compared to the highest
 rate of all fixed limits that keep it. A law has settled as soon as the mean limit of five seconds

@@ -1,5 +1,5 @@
 // Measures the cost of `prefetch` for callers: checks that are denied although an exact bucket
-// would admit them. Also measures the calls of the store that it saves. Runs in virtual time, with
+// would admit them. Also measures the calls of the store that are saved. Runs in virtual time, with
 // the servers' own code for grants, and the embedded store instead of Redis. A second store,
 // without prefetch, gets the same checks. Calls take no time.
 //
@@ -210,7 +210,7 @@ class Run {
   MemoryStore exact_{clock_, {}};
   std::vector<Server> servers_;
   std::vector<Request> retries_;
-  Duration first_asked_{};  // when the large cost that waits was first asked
+  Duration first_asked_{};  // when the waiting check of a large cost was first sent
   Duration died_at_{};
   std::size_t deaths_ = 0;
   Outcome outcome_;

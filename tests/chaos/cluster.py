@@ -77,7 +77,7 @@ class Cluster(Stand):
                         for role in roles))
 
     def move_slot(self, slot, source, target):
-        """Moves a slot with its keys, while it is in use. Both arguments are numbers of masters."""
+        """Moves a slot with its keys, while it is in use. `source` and `target` are numbers of masters."""
         ids = [ask(self.ports[number], "CLUSTER", "MYID") for number in (source, target)]
         given, taken = Redis(self.ports[source]), Redis(self.ports[target])
         with contextlib.closing(given), contextlib.closing(taken):

@@ -93,7 +93,7 @@ class Chaos:
     def soak(self, faults):
         """Runs until the time is over and every fault has run at least once."""
         end = time.monotonic() + self.chosen.soak
-        sizes = {}  # the servers' sizes, from when they have seen every fault
+        sizes = {}  # the servers' sizes, measured after they have seen every fault
         while not sizes or time.monotonic() < end:
             for fault in faults:
                 if sizes and time.monotonic() >= end:
@@ -135,7 +135,7 @@ def table(rows):
 def main():
     chosen = options()
     if pathlib.Path("/dev/shm").is_dir():
-        tempfile.tempdir = "/dev/shm"  # Redis waits for its file there, not for a disk
+        tempfile.tempdir = "/dev/shm"  # so that Redis does not wait for a disk
     chaos = Chaos(chosen, SOAK_ROUND if chosen.soak else chosen.seconds)
     faults = load_faults(chosen.fault)
     broken = []

@@ -15,8 +15,8 @@ check failed. Every call has a deadline, so a server that does not answer fails 
   too_large       5 MiB: RESOURCE_EXHAUSTED, and the connection still works
   unknown_method  an unknown method of a known and of an unknown service: UNIMPLEMENTED
   gzip            compressed requests, unary and streamed; 5 MiB unpacked: RESOURCE_EXHAUSTED
-  deadline        a call ends within it; it passes while a server is silent; it passes while a
-                  stream is open
+  deadline        a call ends before its deadline; the deadline passes while a server is silent,
+                  and while a stream is open
   cancel          a stream is canceled while checks are in flight
   concurrent      64 calls at once get exactly the limit; 64 streams are open at once
   health_check    SERVING; NOT_FOUND for an unknown service

@@ -19,7 +19,7 @@ validator = jsonschema.Draft7Validator(schema)
 # Mistakes that only the server finds: YAML parsers hide them, or a schema cannot express them.
 BEYOND_A_SCHEMA = {
     "alias", "anchor", "key_twice", "match_attribute_twice", "not_utf8", "quote_swallows_line", "tag",
-    "token_bucket_borrow_word",  # `yes` is a boolean to some
+    "token_bucket_borrow_word",  # some parsers read `yes` as a boolean
     "cidr_host_bits", "cidr_length", "regex_bad",
     "adapt_latency_beyond_ttl", "adapt_min_beyond_limit",
     "counts_of_two_limits", "limit_twice", "per_twice", "rule_name_twice",

@@ -69,12 +69,12 @@ TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
   EXPECT_EQ(Unmatched::kDeny, settings->unmatched);
 }
 
-TEST(Settings_VariablesOfKubernetes, AreNotOurs) {
+TEST(Settings_VariablesOfKubernetes, AreIgnored) {
   EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_SERVICE_HOST=10.0.0.1", "SLUICE_PORT=tcp://x",
                                      "SLUICE_PORT_8081_TCP_ADDR=10.0.0.1"}));
 }
 
-TEST(Settings_VariablesOfTheTool, AreNotOurs) {
+TEST(Settings_VariablesOfTheTool, AreIgnored) {
   EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_ADDR=127.0.0.1:8081", "SLUICE_TOKEN=sesame"}));
 }
 
@@ -176,7 +176,7 @@ TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
   EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only if `may` lists it";
 }
 
-TEST(Settings_Identities, WithoutTheirType_PrintTheRightSpelling) {
+TEST(Settings_Identities, WithoutTheirType_ErrorHasTheRightSpelling) {
   const test::TempDir dir;
   for (const auto& [identity, message] : std::vector<std::pair<std::string, std::string>>{
            {"checkout.example", "write \"dns:checkout.example\""},

@@ -1,5 +1,5 @@
-// A limit that follows the load: the value on which it settles, and the events that move it or
-// leave it. The services are simulated, and each run is the same.
+// A limit that follows the load: the value on which it settles, and the events that move it or do
+// not. The services are simulated, and each run is the same.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -28,7 +28,7 @@ class Overloaded {
   explicit Overloaded(int servers) : servers_(servers) {}
 
   void SetServers(int servers) { servers_ = servers; }
-  // Calls of every nth caller end at once and make a false report: an overload, or success.
+  // Calls of every nth caller end immediately, and falsely report an overload or success.
   void SetLiar(int nth, bool says_overload) {
     liar_ = nth;
     says_overload_ = says_overload;
@@ -188,7 +188,7 @@ constexpr std::int64_t kSlot = LearnedLimit::kSlot;
 
 TEST(AdaptiveLimit, NewCounter_HasTheMinimum) { EXPECT_EQ(Counter(kAdaptive).limit(), 4); }
 
-TEST(AdaptiveLimit, NoReport_LearnsNothing) {
+TEST(AdaptiveLimit, ReleaseWithoutAReport_LearnsNothing) {
   Counter counter(kAdaptive);
   counter.Take(1, 4);
   counter.now += seconds(1);
@@ -196,7 +196,7 @@ TEST(AdaptiveLimit, NoReport_LearnsNothing) {
   EXPECT_EQ(counter.learned(), 0);
 }
 
-TEST(AdaptiveLimit, RisesOnlyWhileFourFifthsAreHeld) {
+TEST(AdaptiveLimit, Limit_RisesOnlyWhileFourFifthsOfItAreHeld) {
   for (const std::int64_t slots : {3, 4}) {
     Counter counter(kAdaptive);
     counter.Take(1, slots);

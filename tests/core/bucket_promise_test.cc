@@ -75,7 +75,7 @@ UndoHistory RandomUndos(const TokenBucket& limit, std::size_t most_at_once, std:
   return history;
 }
 
-// The units of the checks that were under way when the interval began and were undone in it.
+// The units of the checks that were under way when the interval began, and were undone within it.
 std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   std::int64_t units = 0;
   for (const UndoneCheck& undone : history.undone) {
@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// The earliest time from which on, until `begin`, a check that was undone later was always under
-// way.
+// The start of the time before `begin` in which at least one check was always under way that was
+// undone later.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -109,7 +109,7 @@ TEST(TokenBucket, OneCheckAtATimeIsUndone_EveryIntervalAdmitsAtMostBurstPlusRate
   }
 }
 
-TEST(TokenBucket, ManyChecksAreUndone_IntervalsGetAtMostTheirUnitsAndTheRefillMeanwhile) {
+TEST(TokenBucket, ManyChecksAreUndone_ExcessIsAtMostTheUnitsGivenBackAndTheRefillMeanwhile) {
   int with_more = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const UndoHistory history = RandomUndos(kTokens, 100, seed);
@@ -209,7 +209,7 @@ TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
 
 constexpr LeakyBucket kLeaky{.rate = 7, .period = seconds(1), .queue = 9};
 
-TEST(LeakyBucket, DecisionPlusWait_AreEvenlySpaced) {
+TEST(LeakyBucket, StartsOfAdmittedChecks_AreEvenlySpaced) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const Passages passed = RandomPassages(kLeaky, seed, kWaits);
     ASSERT_GT(passed.size(), 200u);

@@ -55,7 +55,7 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket reserves room for the price of a cold one, so some room is left.
+  // A warming bucket prices units as if it were cold, so the first charge leaves some room.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
   EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
@@ -69,7 +69,7 @@ struct DebtRow {
   Duration retry_after;  // of one unit after that
 };
 
-TEST(Charge, DebtIsBounded_RetryAfterIsItsEnd_Table) {
+TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt_Table) {
   const DebtRow rows[] = {
       {"ten minutes' worth", TokenBucket{.rate = 10, .period = seconds(1), .burst = 20}, 20 + 6000,
        seconds(600) + milliseconds(100)},
@@ -103,21 +103,21 @@ class RefundTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, RefundTest, testing::ValuesIn(LimitsWith(Mode::kRefund)),
                          testing::PrintToStringParamName());
 
-TEST_P(RefundTest, GivesBackWhatWasTaken) {
+TEST_P(RefundTest, Refund_GivesBackWhatWasTaken) {
   SimulatedCounter counter(GetParam().limit);
   counter.now += seconds(5);
   for (int i = 0; i < 100; ++i) {
     const Verdict before = counter.Peek(0);
     if (!counter.Consume(3).admitted) break;
     if (std::holds_alternative<WarmingBucket>(GetParam().limit))
-      break;  // a refund reduces only debt
+      break;  // its refund reduces only debt
     counter.Refund(3);
     ASSERT_EQ(counter.Peek(0).remaining, before.remaining);
     counter.Consume(1);
   }
 }
 
-TEST_P(RefundTest, MoreThanWasTaken_LeavesNoMoreThanANewCounterHas) {
+TEST_P(RefundTest, RefundOfMoreThanWasTaken_LeavesNoMoreThanANewCounterHas) {
   SimulatedCounter fresh(GetParam().limit);
   SimulatedCounter counter(GetParam().limit);
   for (int i = 0; i < 100 && counter.Consume().admitted; ++i) {
@@ -155,7 +155,7 @@ TEST(Refund, SlidingAlgorithms_GiveTheOldestBackFirst) {
   }
 }
 
-TEST(Refund, ChargedAtAWindowThatHasEnded_GivesNothingBack) {
+TEST(Refund, OfUnitsWhoseWindowHasEnded_GivesNothingBack) {
   const Limit limits[] = {
       FixedWindow{.limit = 10, .window = seconds(60)},
       FixedWindow{.limit = 10, .window = seconds(60), .align = FixedWindow::Align::kClock},

@@ -129,7 +129,7 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();
   EXPECT_GT(passed.size(), 50u);
   std::visit(ExpectPromise{passed}, GetParam().limit);
-  // Up to 3 units may be owed, which takes up to three times as long. Then the skew has to pass,
+  // Up to 3 units may be owed, so the wait may be three times as long. Then the skew has to pass,
   // too.
   counter_.now += 3 * GetParam().longest + kMaxSkew;
   EXPECT_TRUE(counter_.Consume().admitted);

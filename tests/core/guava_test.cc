@@ -120,7 +120,7 @@ class ReferenceWarmingUp {
   Duration Acquire(std::int64_t permits, Time now) {
     if (now > next_free_) {
       const auto idle = static_cast<double>((now - next_free_).count());
-      // It is full after an idle time of `warmup_`.
+      // Permits reach `most_` after an idle time of `warmup_`.
       stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));
       next_free_ = now;
     }
@@ -169,7 +169,7 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
       const Verdict verdict = counter.Consume(cost, hours(24));
       if (!verdict.admitted) continue;
       const Duration wait = reference.Acquire(cost, counter.now);
-      // Sometimes the two round a price to neighboring microseconds.
+      // The bucket and the reference sometimes round a price to neighboring microseconds.
       ASSERT_LE(std::chrono::abs(verdict.wait - wait), Duration(5)) << i;
       waited += verdict.wait > Duration(0) ? 1 : 0;
     }

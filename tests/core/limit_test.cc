@@ -22,7 +22,7 @@ TEST(FormatDuration, UsesTheLargestWholeUnit) {
   EXPECT_EQ(FormatDuration(hours(48)), "2d");
 }
 
-TEST(CounterTag, DiffersExactlyForStatesOfDifferentShape) {
+TEST(CounterTag, DiffersIfAndOnlyIfStatesHaveDifferentShapes) {
   const FixedWindow hourly{.limit = 5, .window = hours(1)};
   FixedWindow raised = hourly;
   raised.limit = 50;

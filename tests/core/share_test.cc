@@ -76,8 +76,8 @@ class EveryShare : public testing::TestWithParam<NamedLimit> {
   }
 };
 
-// The counter in the store continues beside the fleet, and shows how many units it admits without
-// an outage.
+// Beside the fleet, the counter in the store continues, to show how many units would be admitted
+// without an outage.
 TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
   if (std::holds_alternative<Concurrency>(GetParam().limit))
     return;  // concurrency begins with a new counter

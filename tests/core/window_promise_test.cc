@@ -71,7 +71,7 @@ TEST_P(SlidingWindowTest, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) 
   }
 }
 
-// Segments are then a little longer, so that together they are not shorter than the window.
+// In this case segments are rounded up, so that together they are not shorter than the window.
 TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) {
   const SlidingWindow limit{.limit = 1, .window = Duration(1009), .segments = GetParam()};
   Arrivals arrivals(5);

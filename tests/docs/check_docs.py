@@ -107,7 +107,7 @@ def failure_faults(root):
 
 
 def alert_faults(root):
-    """Every alert is in the table that says what to do. If it pages somebody, it is marked."""
+    """Every alert is in the table that says what to do. An alert that pages somebody is marked."""
     rules = (root / ALERTS).read_text(encoding="utf-8")
     raised = {name: severity == "page" for name, severity in
               re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)}

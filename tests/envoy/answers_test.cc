@@ -137,8 +137,8 @@ TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsDecided) {
   ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
 }
 
-// A handler serves one call after another. If the canceled call left it without checks, it would
-// allow the next call.
+// A handler serves one call after another. If the canceled call left the handler without checks,
+// the handler would allow the next call.
 TEST_P(RlsTest, CallAfterACanceledOne_IsDecided) {
   Serve(kHitRules);
   pb::RateLimitRequest request = RequestOf("d; k=many");

@@ -281,7 +281,7 @@ TEST_F(XdsTest, BadSet_IsRefusedWithEveryMistakeAndTheVersionInForce) {
   EXPECT_THAT(client_->status().last_refusal, EndsWith("(and 2 more)"));
 }
 
-TEST_F(XdsTest, TornResourceOrOneOfAnotherType_IsRefused) {
+TEST_F(XdsTest, MalformedResourceOrOneOfAnotherType_IsRefused) {
   Start();
   plane_.NextRequest();
   auto response = ResponseOf("1", {ConfigOf("shop", 5), ConfigOf("pay", 5)});
@@ -324,7 +324,7 @@ TEST(ResourceSetId, Fingerprint_DependsOnTheResourcesOnly) {
   EXPECT_NE(of({}), of({one}));
 }
 
-TEST_F(XdsTest, NewerSetWhileOneIsCompiled_OnlyTheNewerIsAnswered) {
+TEST_F(XdsTest, NewerSetArrivesWhileOneIsCompiled_OnlyTheNewerIsAnswered) {
   Start();
   plane_.NextRequest();
   taker_.Hold();

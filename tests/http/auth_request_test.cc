@@ -139,7 +139,7 @@ TEST(AuthRequest, Paths_AreNormalized) {
 }
 
 // If such a header were an error, a client could choose a path for which there is no decision.
-TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_StillBecomeAttributes) {
+TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {
       {"/caf%C3%A9", "/caf" + e},
@@ -209,7 +209,7 @@ TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},
        "a: given twice"},
-      // If it were accepted, a client of a proxy that appends headers would choose the value.
+      // If this were accepted, a client of a proxy that appends headers would choose the value.
       {"domain=a&header.user=X-User", {{"X-User", "1"}, {"x-user", "2"}}, "X-User: given twice"},
       {"domain=a&path.endpoint=U", {{"U", ""}, {"U", "/"}}, "U: given twice"},
       {"", {{"X-Sluice-Domain", "a"}, {"x-sluice-domain", "b"}}, "X-Sluice-Domain: given twice"},

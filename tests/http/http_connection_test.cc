@@ -326,7 +326,7 @@ TEST_F(HttpConnection_Test, ManyLargeRequestsAtOnce_EachIterationHandlesOne) {
   for (HttpClient& client : clients) {
     EXPECT_THAT(client.ReadUntil("done"), EndsWith("done"));
   }
-  threads_.RunOnEach([](net::EpollLoop&) {});  // so that they no longer wait
+  threads_.RunOnEach([](net::EpollLoop&) {});  // so that no loop still waits for `release`
   const MutexLock lock(mutex);
   for (const auto& [iteration, size] : bytes) EXPECT_EQ(size, kBody);
 }

@@ -332,7 +332,7 @@ TEST_F(HttpServer_OneThread, TooManyConnections_StuckOnesMakeRoomBeforeIdleOnes)
   EXPECT_THAT(idle.ReadUntil("ok\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpServer_OneThread, UnreadAnswersBeyondTheirMemory_CloseTheOldest) {
+TEST_F(HttpServer_OneThread, UnreadAnswersExceedTheirMemory_OldestConnectionIsClosed) {
   MetricsRegistry metrics;
   std::atomic<int> answered = 0;
   StartOnOneThread({{"/big", AnsweredBy([&] {
@@ -352,7 +352,7 @@ TEST_F(HttpServer_OneThread, UnreadAnswersBeyondTheirMemory_CloseTheOldest) {
   EXPECT_GE(clients.back()->ReadAll().size(), 8'000'000U);
 }
 
-TEST_F(HttpServer_OneThread, Delays_AtMostHalfOfThePlacesWait) {
+TEST_F(HttpServer_OneThread, DelayedAnswers_TakeAtMostHalfOfThePlaces) {
   std::vector<HttpResponder> waiting;
   std::vector<bool> may_wait;
   std::atomic<std::size_t> count = 0;

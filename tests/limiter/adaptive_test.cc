@@ -84,7 +84,7 @@ TEST_F(AdaptiveLeaseTest, Release_ReportsTheOutcome) {
   EXPECT_FALSE(Lowers({.duration = seconds(1)}, seconds(2)));
 }
 
-TEST_F(AdaptiveLeaseTest, Renewed_IsMeasuredFromItsTake) {
+TEST_F(AdaptiveLeaseTest, RenewedLease_IsMeasuredFromItsTake) {
   Rise();
   const std::string id = Take(10);
   clock_.Advance(seconds(25));
@@ -102,7 +102,7 @@ TEST_F(AdaptiveLeaseTest, StoreFails_ServerUsesItsShareOfTheLastLimit) {
   EXPECT_EQ(LimitNow(), (limit + 1) / 2);
 }
 
-TEST_F(AdaptiveLeaseTest, Id_SaysWhenItWasTaken_AndParsesBack) {
+TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeOfTheTake_AndParsesBack) {
   const std::string id = Take(1);
   const auto name = LeaseName::Parse(id);
   ASSERT_TRUE(name);
@@ -134,7 +134,7 @@ TEST_F(AdaptiveLeaseTest, MovesOfTheLimit_AreCountedInSlots) {
   EXPECT_EQ(Moved("up"), high - kAdapts.min);
 }
 
-TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
+TEST_F(AdaptiveLeaseTest, HoldsOfAPlainOrUnknownRule_AreNotCounted) {
   const std::string id = Take(1);
   SetRules({RuleOf("r", {Concurrency{.limit = 50, .ttl = seconds(30)}})});
   Hold(1, milliseconds(100));
@@ -147,7 +147,7 @@ TEST_F(AdaptiveLeaseTest, PlainRuleAndUnknownRule_AreNotCounted) {
   EXPECT_EQ(metrics_.Render().find("sluice_adaptive_holds_total"), std::string::npos);
 }
 
-// The rules change while slots are held. With any new rules, the slots become free again.
+// The rules change while slots are held. Whatever the new rules are, a release frees the slots.
 
 TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreSlotsAreTaken_LimitFallsFromItsNewValue) {
   Rise();
@@ -205,7 +205,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
   EXPECT_EQ(LimitNow(), 1);
 }
 
-TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_SlotsComeBack_TheLimitIsFixed) {
+TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_ReleaseFreesTheSlots_LimitIsFixed) {
   Rise();
   const std::string id = Take(20);
   Use({.limit = 50, .ttl = seconds(30)});
@@ -223,7 +223,7 @@ TEST_F(AdaptiveLeaseTest, AdaptIsRemoved_SlotsComeBack_TheLimitIsFixed) {
   EXPECT_LT(LimitNow(), 20) << "a lease is judged by the rule that granted it";
 }
 
-TEST_F(AdaptiveLeaseTest, AdaptIsAdded_SlotsComeBack_DoNotMoveTheLimit) {
+TEST_F(AdaptiveLeaseTest, AdaptIsAdded_ReleaseFreesTheSlots_LimitDoesNotMove) {
   Use({.limit = 50, .ttl = seconds(30)});
   const std::string id = Take(30);
   Use(kFifty);

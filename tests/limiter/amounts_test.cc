@@ -79,12 +79,12 @@ TEST_F(ModelTest, CostOfZero_IsAPeek_UnlessThereAreAmounts) {
   EXPECT_EQ(Text(Ask(Request(Mode::kPeek, 0, {}))), "allowed 3/0 80/0 940/0");
 }
 
-TEST_F(ModelTest, AmountNamedRequests_MayBeGiven) {
+TEST_F(ModelTest, AmountWithTheNameRequests_MayBeGiven) {
   EXPECT_EQ(Text(Consume({{"requests", 2}})), "allowed 1/2 100/0 1000/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {{"requests", 1}}))), "allowed 2/1 100/0 1000/0");
 }
 
-TEST_F(ModelTest, SumBeyondTheLargest_IsInvalid_AndTakesNothing) {
+TEST_F(ModelTest, UnitsBeyondTheMaximum_AreInvalid_NothingIsTaken) {
   const auto answer = TryAsk(Request(Mode::kConsume, 1, {{"input", kMaxCost / 2}}));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kInvalidArgument);
@@ -95,7 +95,7 @@ TEST_F(ModelTest, SumBeyondTheLargest_IsInvalid_AndTakesNothing) {
   EXPECT_EQ(Text(Consume({})), "allowed 2/1 100/0 1000/0");
 }
 
-TEST_F(ModelTest, UnitsThatWereTaken_AreCounted) {
+TEST_F(ModelTest, TakenUnits_AreCountedInTheMetric) {
   const auto units = [&](int limit) {
     return Value("sluice_units_total{domain=\"shop\",limit=\"" + std::to_string(limit) +
                  "\",rule=\"model\"}");
@@ -111,7 +111,7 @@ TEST_F(ModelTest, UnitsThatWereTaken_AreCounted) {
   EXPECT_EQ(units(1), 230) << "units of denied charges are taken";
 }
 
-TEST_F(AmountsTest, UnitsOfShadowRules_AreCountedIfTheyAdmit) {
+TEST_F(AmountsTest, UnitsOfAShadowRule_AreCountedInTheMetricIfTheRuleAdmits) {
   Rule shadow = RuleOf("trial", {PerMinute(9), Counting(PerMinute(5), {{"bytes", 1}})});
   shadow.shadow = true;
   SetRules({shadow});
@@ -164,8 +164,8 @@ TEST_F(ModelTest, AmountThatNoRuleCounts_IsIgnoredAndNamed) {
       << "once a second";
 }
 
-// Clients choose names and domains, so these cannot become labels.
-TEST_F(ModelTest, UnknownDomain_NamesTheAmounts_AndIsNoLabel) {
+// Callers choose the names of amounts and domains, so neither may become a label.
+TEST_F(ModelTest, UnknownDomain_AnswerNamesTheAmounts_DomainIsNoLabel) {
   call_.request = Request(Mode::kConsume, 1, {{"output", 1}});
   call_.request.domain = "shoop";
   call_.Start();
@@ -175,7 +175,7 @@ TEST_F(ModelTest, UnknownDomain_NamesTheAmounts_AndIsNoLabel) {
   EXPECT_THAT(metrics_.Render(), testing::Not(HasSubstr("shoop")));
 }
 
-// If a caller's request is blocked, it should learn of a misspelled name as well.
+// A caller should learn of a misspelled name even if its request is blocked.
 TEST_F(AmountsTest, RuleThatDecidesAlone_NamesUncountedAmounts) {
   Rule blocked = RuleOf("blocked", {});
   blocked.limits.effect = Limits::Effect::kBlocked;

@@ -72,7 +72,7 @@ TEST_F(LimiterTest, PerHasChanged_CountersAreNotShared) {
   EXPECT_EQ(Check({{"user", "1"}, {"org", "42"}}).limits.at(0).verdict.remaining, 4);
 }
 
-TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryAfterCounts_NoneIfOneNeverAdmits) {
+TEST_F(LimiterTest, SeveralLimitsDeny_AnswerHasTheLongestRetryAfter_NoneIfOneNeverAdmits) {
   SetRules({RuleOf("a", {PerMinute(1), FixedWindow{.limit = 1, .window = seconds(600)}}),
             RuleOf("b", {PerMinute(5)})});
   Check();
@@ -203,7 +203,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
     call_.request.Clear();
     call_.request.domain = "shop";
     SteadyTime callers;
-    // Repeats the check if an interruption of this thread kept it from the store.
+    // If this thread was interrupted so long that the check was not sent, repeats the check.
     do {
       callers = call_.request.deadline = SteadyNow() + remaining;
       call_.Start();
@@ -218,7 +218,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   }
 }
 
-// If a policy decided, a caller with too short a deadline would always get the failure policy.
+// If the failure policy decided, a caller could get its decision by sending too short a deadline.
 TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   for (const OnStoreFailure policy :
@@ -243,7 +243,7 @@ TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
 }
 
 // One call object serves one request after the other.
-TEST_F(LimiterTest, NextCall_KeepsTheLateAnswerOfThePrevious) {
+TEST_F(LimiterTest, NextCall_DoesNotUndoTheLateCheckOfThePreviousCall) {
   SetRules({RuleOf("r", {PerMinute(10)})});
   store_.failing = StoreFailure::kTimeout;
   store_.sent = true;
@@ -275,7 +275,7 @@ TEST_F(LimiterTest, RequestHasItsOwnLimitsAndRules_TheyDecide) {
   ASSERT_EQ(first.limits.size(), 1u);
   EXPECT_EQ(first.limits[0].verdict.limit, 2);
   EXPECT_EQ(first.limits[0].verdict.remaining, 1);
-  // The rule's counter, for any name of the rule.
+  // The request used the rule's `counter`, which does not depend on the rule's name.
   rule.name = "other";
   SetRules({rule});
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);

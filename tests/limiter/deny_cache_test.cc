@@ -109,8 +109,8 @@ TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-// A clearing has the time at which its outcome was known. A check that is submitted after this time
-// is decided after the clearing.
+// A clearing records the time at which its outcome was known. A check that is submitted after this
+// time is decided after the clearing.
 TEST(DenyCache, UnitsWereGivenBack_DenialsOfEarlierChecksAreVoid) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -142,7 +142,7 @@ TEST(DenyCache, Denial_IsValidForOneSecond_TimesCountDown) {
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
 }
 
-// It is only known that the store decided before it answered.
+// This server knows only that the store decided before the answer came.
 TEST(DenyCache, StoreDecidedLate_RetryAtRetryAfterIsNotTooEarly) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -161,7 +161,7 @@ TEST(DenyCache, CostAboveTheLimit_HasNoRetryAfter) {
   EXPECT_EQ(cache.Find("k", kLimit, {{}, 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
-// Without this, all checks would ask the store when the second of a denial ends.
+// Without this, all checks would ask the store at the moment when a denial is one second old.
 TEST(DenyCache, OldDenial_IsRefreshedByOneCheck_OthersAreDenied) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -303,8 +303,8 @@ TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// A denied consume shows only that the limit is full. As long as the limit is not exceeded, such a
-// charge still counts.
+// A denied consume shows only that the limit is full. Until the limit is exceeded, a charge that
+// decides is still counted.
 TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
@@ -338,7 +338,7 @@ TEST_F(DenyCacheTest, ConcurrencyDenial_IsNotRemembered) {
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed);
 }
 
-TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {
+TEST_F(DenyCacheTest, ChargeThatDecidesBeyondABucket_IsNotRemembered) {
   SetCachedRules({RuleOf("bucket", {TokenBucket{.rate = 1, .period = seconds(60), .burst = 1}})});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
 }
@@ -357,7 +357,8 @@ TEST_F(DenyCacheTest, CostAboveAnotherLimit_HasNoRetryAfter) {
   }
 }
 
-// A peek stores nothing. If it were remembered, the bucket would never begin to fill.
+// A peek stores nothing. If its denial answered the next checks, the bucket would never begin to
+// fill.
 TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
   SetCachedRules(
       {RuleOf("bucket",

@@ -77,9 +77,9 @@ TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
   }
 }
 
-// Some requests may take less of the same counter. Their verdicts must not hide how much has been
-// taken.
-TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
+// Some requests have a smaller limit on the same counter. Their verdicts must not hide how much has
+// been taken.
+TEST_F(FallbackTest, Local_LastCheckBeforeTheOutageHasASmallerLimit_AdmitsOnlyWhatIsLeft) {
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
         Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
@@ -100,7 +100,7 @@ TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLef
 }
 
 // The check with the smaller limit comes first in the outage, so it starts the local counter.
-TEST_F(FallbackTest, Local_FirstAskedByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
+TEST_F(FallbackTest, Local_FirstCheckOfTheOutageHasASmallerLimit_AdmitsOnlyWhatIsLeft) {
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
         Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
@@ -169,7 +169,7 @@ TEST_F(FallbackTest, ShadowRule_IsIgnoredDuringOutage) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
-TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_TheRestIsCountedAsLost) {
+TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_AllButLocalChargesAreCountedAsLost) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -300,7 +300,7 @@ TEST_F(FallbackTest, CheckIsUndone_OutageStartsFromTheStateAfterTheUndo) {
   EXPECT_EQ(answer.source, Source::kFallback);
 }
 
-TEST_F(FallbackTest, CheckIsNotAdmitted_LateGrantsOfTheStoreAreUndone) {
+TEST_F(FallbackTest, CheckIsNotAdmitted_LateAdmissionByTheStoreIsUndone) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -354,7 +354,7 @@ TEST_F(FallbackTest, StoreIsBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// Tests the state of one counter that this server learns.
+// Tests what this server learns about one counter from the store's answers.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
@@ -389,7 +389,7 @@ TEST_F(FallbackMemoryTest, Answer_IsLearnedWithTheTimesOfItsCounter) {
   EXPECT_FALSE(IsCleared());
 }
 
-TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithoutItsOwnUnits) {
+TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithItsOwnUnits) {
   Answered& check = Answer(seen_);
   check.counters.push_back(check.counters[0]);
   check.counters[1].key = "l";
@@ -404,7 +404,7 @@ TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithoutItsOw
   EXPECT_EQ(count("l"), 9);
 }
 
-TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_RefundVoidsDenials) {
+TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_LateRefundVoidsDenials) {
   fallback_.OnLateAnswer(Answer(seen_));
   EXPECT_TRUE(fallback_.states.Find("k"));
   EXPECT_FALSE(IsCleared());
@@ -444,7 +444,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
-// The bucket filled up a long time ago.
+// The bucket was seen empty, but has filled up since.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
   fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The store acts like another process: the server asks it for everything that it does not know.
+// The store acts as if it were in another process: the server must ask for what it does not know.
 class GrantTableTest : public LimiterTest {
  protected:
   GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }
@@ -95,7 +95,7 @@ TEST_F(GrantTableTest, Remaining_IncludesUnitsHeldHere) {
   }
 }
 
-TEST_F(GrantTableTest, LittleIsLeft_NextGrantIsAskedForInTime) {
+TEST_F(GrantTableTest, LittleOfTheGrantIsLeft_NextGrantIsAskedForInTime) {
   ConsumeUntilGranted();
   for (int i = 0; i < 300; ++i) ASSERT_EQ(Consume().source, Source::kGrant) << i;
 }
@@ -127,7 +127,7 @@ TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
   EXPECT_EQ(answer.source, Source::kStore);
 }
 
-// This server holds nothing of the counter itself: the grants of others deny the check.
+// The asking server holds no grant. The check is denied because another server's grant counts.
 TEST_F(GrantTableTest, LargeCost_RetriesWhenTheGrantsOfOthersHaveEnded) {
   const TokenBucket bucket{
       .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
@@ -144,7 +144,7 @@ TEST_F(GrantTableTest, LargeCost_RetriesWhenTheGrantsOfOthersHaveEnded) {
   EXPECT_GT(large.answer->value().retry_after, seconds(2)) << "a grant lasts 2.5 s";
 }
 
-TEST_F(GrantTableTest, ReturnThatComesTooLate_IsCountedAsEnded) {
+TEST_F(GrantTableTest, UnitsReturnedTooLate_AreCountedAsEnded) {
   ConsumeUntilGranted();
   SetRules(shop_, {RuleOf("all", {kLimit})});
   clock_.Advance(kMaxPrefetch);
@@ -165,7 +165,7 @@ TEST_F(GrantTableTest, NewRules_ReturnTheGrants) {
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
-TEST_F(GrantTableTest, Closed_ReturnsTheGrantsAndAsksForNone) {
+TEST_F(GrantTableTest, ClosedTable_ReturnsItsGrantsAndAsksForNone) {
   ConsumeUntilGranted();
   shop_.grants().Close();
   shop_.grants().ReturnDue();
@@ -180,8 +180,8 @@ TEST_F(GrantTableTest, CounterIsReset_OldUnitsAreNotUsed) {
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
-// If the grant were used, it would be taken for the answer to a later question, and be used beyond
-// its end.
+// If the grant were used, it would be mistaken for the answer to a later request for a grant, and
+// be used beyond its end.
 TEST_F(GrantTableTest, CounterIsResetWhileAGrantIsOnItsWay_GrantIsNotUsed) {
   for (int i = 0; i < 3; ++i) Consume();
   store_.holds = true;
@@ -236,7 +236,7 @@ TEST_F(GrantTableTest, StoreIsDown_GrantIsUsedUp_ThenThePolicyDecides) {
 }
 
 // Otherwise the second check would overtake the first, which the store has not decided yet.
-TEST_F(GrantTableTest, InOrderCheckAfterOneInTheStore_GoesToTheStore) {
+TEST_F(GrantTableTest, InOrderCheck_AnEarlierOneIsInTheStore_GoesToTheStoreToo) {
   ConsumeUntilGranted();
   store_.holds = true;
   Call first(shop_);

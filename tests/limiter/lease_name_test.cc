@@ -51,8 +51,8 @@ TEST(LeaseName, ToTextAndBack_IsEqual) {
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
 }
 
-// The names in Redis must not change between versions. Each is the sha256sum of the bits and the
-// ttl. The ttl has 8 bytes, the lowest first.
+// The names in Redis must not change between versions. Each is the sha256sum of the id's bits
+// and the ttl, which has 8 bytes, the lowest first.
 TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
                         0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};
@@ -109,7 +109,7 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
 }
 
 // The counters of one hash tag share one record in the store.
-TEST(LeaseName, OfUnits_CountersThatStayAsTaken_AreAllOrNoneOfAHashTag) {
+TEST(LeaseName, OfUnits_OfOneHashTag_AllCountersOrNoneStayAsTaken) {
   LeaseName name = NameOfUnits();
   for (std::size_t i = 0; i < 3; ++i) name.counters[i].stays = true;
   const std::string text = name.ToText().value();
@@ -139,7 +139,7 @@ TEST(LeaseName, OfUnits_CountersThatStayAsTaken_AreAllOrNoneOfAHashTag) {
 }
 
 // Whichever byte is edited, the text is no id, or the id of another lease.
-TEST(LeaseName, OfUnits_Edited_IsAnotherLease) {
+TEST(LeaseName, OfUnits_EditedText_NeverNamesTheSameLease) {
   const LeaseName name = NameOfUnits();
   const std::string text = name.ToText().value();
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -173,7 +173,7 @@ TEST_F(LeaseTest, ShadowRuleDeniesByAnotherLimit_ItsSlotIsNotInTheLease) {
   EXPECT_TRUE(Renew(second));
 }
 
-TEST_F(LeaseTest, OnlyAShadowRule_LeaseHasItsTtl) {
+TEST_F(LeaseTest, OnlyAShadowRule_LeaseIsTakenIfTheRuleAdmits) {
   SetRules({InShadow(RuleOf("tomorrow", {Slots(1)}))});
   const std::string id = Take();
   EXPECT_NE(id, "");
@@ -212,7 +212,7 @@ TEST_F(LeaseTest, MoreKeysThanFitIntoAnId_CheckIsRefused_NothingIsTaken) {
   EXPECT_EQ(Remaining(), 5) << "a peek needs no lease";
 }
 
-TEST_F(LeaseTest, ShadowKeysThatDoNotFit_AreLeftToExpire) {
+TEST_F(LeaseTest, ShadowSlotsThatDoNotFitIntoTheId_AreLeftToExpire) {
   std::vector<Rule> rules = LongNamedRules(10);
   for (std::size_t i = 1; i < rules.size(); ++i) rules[i].shadow = true;
   SetRules(rules);
@@ -235,7 +235,7 @@ std::string WithTtl(const std::string& id, Duration ttl) {
 
 constexpr Duration kTenYears = std::chrono::days(3650);
 
-TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
+TEST_F(LeaseTest, LeaseIdWithAnEditedTtl_NamesNoSlot) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   for (const bool fails : {false, true}) {
     if (fails) store_.failing = StoreFailure::kUnreachable;
@@ -350,8 +350,8 @@ TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   EXPECT_EQ(Remaining(), 5);
 }
 
-// The late reply releases the slot that the store granted, not the slot that was entered after the
-// outage.
+// The store first granted 2 slots, and its reply was late. After the outage, the local lease of 2
+// slots was entered. The late reply releases only the first 2.
 TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kTimeout;
@@ -378,7 +378,7 @@ TEST_F(LeaseTest, LeaseThatTheStoreRefuses_DoesNotDelayOtherCharges) {
   EXPECT_EQ(Value("sluice_fallback_units_total{fate=\"charged\"}"), 1);
 }
 
-TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSlot) {
+TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_ExpiresBeforeTheStoreIsBack_TakesNoSlot) {
   SetRules({RuleOf("r", {Slots(5, std::chrono::milliseconds(1))})});
   store_.failing = StoreFailure::kUnreachable;
   Take();
@@ -401,7 +401,7 @@ TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt)
   EXPECT_EQ(Remaining(), 1);
 }
 
-TEST_F(LeaseTest, StoreFails_ItsLeaseStaysHeld) {
+TEST_F(LeaseTest, StoreFails_LeaseThatItGrantedStaysHeld) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   const std::string id = Take();
   store_.failing = StoreFailure::kTimeout;

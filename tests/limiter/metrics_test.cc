@@ -28,7 +28,7 @@ class MetricsTest : public LimiterTest {
   }
 };
 
-TEST_F(MetricsTest, VerdictsOfTheStore_CountForEachRule) {
+TEST_F(MetricsTest, StoreDecides_ChecksAreCountedForEachRule) {
   SetRules(
       {RuleOf("one", {PerMinute(1), {PerMinute(50), "large"}}), RuleOf("many", {PerMinute(100)})});
   for (int i = 0; i < 3; ++i) Check();
@@ -49,7 +49,7 @@ TEST_F(MetricsTest, StoreFails_SourceIsFallback) {
   EXPECT_EQ(Value("sluice_store_duration_seconds_count"), 3) << "failures take their time, too";
 }
 
-TEST_F(MetricsTest, RuleAlone_SourceIsRule) {
+TEST_F(MetricsTest, RuleWithoutLimits_SourceIsRule) {
   Rule blocked = Without(Limits::Effect::kBlocked, "blocked");
   blocked.match = {{"user", {Pattern::Kind::kExact, "mallory", {}}}};
   SetRules({blocked, Without(Limits::Effect::kUnlimited, "open")});

@@ -222,7 +222,7 @@ TEST_F(OutageTest, StallWithAdmissions_StoreDecidesAfterItIsCharged) {
   }
 }
 
-TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
+TEST_F(OutageTest, ChargesOfAStallAreInFlight_ChecksStayLocal) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   rule_.per = {{"user", {}, {}}};
   server(0).SetRule(rule_);
@@ -244,8 +244,9 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
-// The store is lost again while it is being charged. Its answers since the first outage do not
-// include these units. So this server must not admit its share of the remaining units.
+// The store is lost again while it is being charged. The store's answers since the first outage do
+// not include the units of these charges. So this server must not admit its share of the remaining
+// units.
 TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   Start(FixedWindow{.limit = 80, .window = hours(1)}, 2);
   Stall(StoreFailure::kUnsent);
@@ -269,8 +270,8 @@ TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   EXPECT_EQ(server(0).UnitsOfFate("charged"), 40u);
 }
 
-// After the charge, no check has reached the store. Its answer to the charge shows what others
-// took.
+// After the charge, no check has reached the store. The store's answer to the charge shows what
+// others took.
 TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
   server(0).Peek();
@@ -284,7 +285,8 @@ TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   EXPECT_EQ(server(0).TakeAll(), 20) << "half of 40";
 }
 
-TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
+// Other servers may not have charged yet.
+TEST_F(OutageTest, StoreTakesACharge_ChecksStayLocalInTheGracePeriod) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   Lose();
   server(0).Ask();
@@ -324,7 +326,7 @@ TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain
 }
 
 // None of the charges has reached the store yet.
-TEST_F(OutageTest, StallAndTheChargesFail_ChecksStayLocal) {
+TEST_F(OutageTest, ChargesOfAStallFail_ChecksStayLocal) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   Stall(StoreFailure::kUnsent);
   server(0).Ask();
@@ -615,7 +617,7 @@ TEST_F(OutageTest, ChargeBackOfUnknownOutcome_IsNotSentAgain) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
 }
 
-TEST_F(OutageTest, StoreTakesACharge_TheOthersFollowTogether) {
+TEST_F(OutageTest, StoreTakesACharge_TheOtherChargesFollowTogether) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   rule_.per = {{"user", {}, {}}};
   server(0).SetRule(rule_);
@@ -652,7 +654,8 @@ TEST(StoreClock, AnotherClock_OffsetIsLearned) {
   EXPECT_EQ(clock.Now(), Time(seconds(4'605)));
 }
 
-// If the failure policy decided, a caller could overload a server to be admitted by it.
+// If the failure policy decided, a caller could overload a server in order to be admitted by the
+// policy.
 TEST_F(OutageTest, Overload_AdmitsNothing) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   server(0).Peek();

@@ -103,8 +103,8 @@ TEST(PendingCharges, UnitsOfABucket_AreRefilledAtThisServersShareOfTheRate) {
   }
 }
 
-// An override has a smaller limit on the same bucket. Its units come first.
-TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
+// An override has a smaller limit on the same bucket. The override's units come first.
+TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAdded_ChargedWithTheLargerLimit) {
   TokenBucket large{.rate = 1, .period = hours(1), .burst = 1000};
   TokenBucket small = large;
   small.burst = 5;
@@ -123,7 +123,7 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
   EXPECT_EQ(taken[0].limit, limit);
 }
 
-// This is true whether or not other units count.
+// If other units count, they still count after the undo.
 TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};
   const SlidingLog log{.limit = 100, .window = minutes(1)};
@@ -199,7 +199,7 @@ TEST(PendingCharges, ChargesAlwaysPutBack_AreTakenInTurn) {
   EXPECT_GT(taken.size(), 5u);
 }
 
-TEST(PendingCharges, PutBack_AddsToUnitsAddedSince) {
+TEST(PendingCharges, PutBack_AddsToTheUnitsAddedMeanwhile) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int round = 0; round < 200; ++round) {
     const std::int64_t meanwhile = round % 3;

@@ -22,8 +22,8 @@ LeaseId IdOf(std::uint64_t number) {
   return id;
 }
 
-// During an outage, no changes are taken. Meanwhile, callers quickly take and release leases that
-// would last long.
+// During an outage, Take is not called. Meanwhile, callers take leases of a long ttl and release
+// them quickly.
 TEST(PendingLeases, LeasesReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   PendingLeases leases;
@@ -37,7 +37,7 @@ TEST(PendingLeases, LeasesReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
 }
 
-TEST(PendingLeases, Take_ReturnsEachOnce_OldestChangeFirst) {
+TEST(PendingLeases, Take_ReturnsEachChangeOnce_OldestFirst) {
   PendingLeases leases;
   for (std::uint64_t i = 0; i < 3; ++i)
     leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow + seconds(9)});

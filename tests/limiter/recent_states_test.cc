@@ -52,7 +52,7 @@ TEST(RecentStates, Reset_ForgetsTheState_OlderAnswersAreIgnored) {
   }
 }
 
-TEST(RecentStates, Full_EvictsOldEntriesOnly) {
+TEST(RecentStates, Full_LearnsEachNewState_StaysNearlyFull) {
   RecentStates states;
   const auto key = [](std::size_t i) { return "sluice:{shop/r/" + std::to_string(i) + "}"; };
   constexpr std::size_t kCounters = 3 * RecentStates::kMaxCounters;
@@ -81,7 +81,7 @@ TEST(RecentStates, Full_EvictsEntriesThatCountNothingFirst) {
   SeenState exhausted = SeenAt(kNow, 0);
   exhausted.reset_at = kNow + std::chrono::days(1);
   states.Learn("exhausted", exhausted);
-  // A flood of keys whose windows end at once.
+  // A flood of keys whose windows end immediately.
   for (std::size_t i = 0; i < RecentStates::kMaxCounters; ++i) {
     SeenState seen = SeenAt(kNow + Duration(static_cast<std::int64_t>(i)));
     seen.reset_at = seen.at;

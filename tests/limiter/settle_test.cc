@@ -89,7 +89,7 @@ TEST_F(SettleTest, UnusedUnitsAreGivenBack_ExcessIsCharged_OtherAmountsStay) {
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"settled\"}"), 2);
 }
 
-TEST_F(SettleTest, FirstSettlementCounts_ReleaseSettlesAsTaken) {
+TEST_F(SettleTest, FirstSettlementDecides_ReleaseSettlesWithTheTakenUnits) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
   EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
@@ -121,7 +121,7 @@ TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst
   EXPECT_EQ(admitted, 10);
 }
 
-TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
+TEST_F(SettleTest, SlotsAndUnits_ShareOneLeaseForTheShortestTime) {
   SetRules({RuleOf(
       "r", {Concurrency{.limit = 5, .ttl = seconds(30)}, Of({{"tokens"}}, PerMinute(1000))})});
   const CheckAnswer answer = Ask(Leased(100));
@@ -136,7 +136,7 @@ TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
   EXPECT_EQ(Left(1), 960);
 }
 
-TEST_F(SettleTest, LeaseIsNeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
+TEST_F(SettleTest, LeaseIsNotSettled_StaysCharged_IsForgottenTenMinutesAfterItsEnd) {
   FixedWindow day{.limit = 1000, .window = std::chrono::hours(24)};
   SetRules({RuleOf("r", {Of({{"tokens"}}, day)})});
   const std::string id = Take(Leased(100));
@@ -150,7 +150,7 @@ TEST_F(SettleTest, LeaseIsNeverSettled_StaysCharged_IsForgottenAfterTenMinutes) 
 }
 
 // Rules may change between take and settlement by a reload, an override or another weight.
-TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
+TEST_F(SettleTest, RulesChange_LeaseIsSettledByTheRulesOfItsTake) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
   SetRules({RuleOf("r", {Of({{"tokens", 50}}, PerMinute(2000))})});
@@ -261,7 +261,7 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "counted only once";
 }
 
-// The settlement that was queued finds that the lease is already settled.
+// The queued settlement will find the lease already settled, so only this answer shows the units.
 TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
   struct Late final : StoreCheck {
     void OnDecided() override {}
@@ -276,7 +276,7 @@ TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
-TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
+TEST_F(SettleTest, LeaseTakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;
   const std::string less = Take(Leased(100));
@@ -320,7 +320,7 @@ TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAny
 }
 
 // The store has been charged, but does not know of the lease yet.
-TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) {
+TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take(Leased(100));
@@ -334,9 +334,9 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
-// The record is in the store before this server settles there. The record includes the units that
-// were charged in addition.
-TEST_F(SettleTest, SettledWithMoreBeforeTheRecord_AnotherServerSettlesFirst) {
+// This server settles before the store has the record of the lease. Then the record is written,
+// with the units that were charged in addition, and another server settles first in the store.
+TEST_F(SettleTest, LeaseSettledWithMoreBeforeTheRecord_FirstSettlementInTheStoreCounts) {
   SetTokenRule();
   FragileStore local(clock_);
   MetricsRegistry metrics;
@@ -382,8 +382,8 @@ TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
   EXPECT_EQ(Outcome(id), LeaseOutcome::kAlreadySettled);
 }
 
-// The store knows of the lease, but its answer was lost. So this server must not settle the lease
-// alone.
+// The store knows of the lease, but the store's answer was lost. So this server must not settle
+// the lease alone.
 TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
   SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});
   FragileStore local(clock_);

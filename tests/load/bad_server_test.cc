@@ -199,7 +199,7 @@ TEST(BadServer, GoawayBeforeTheCall_CallIsRefusedAndTheRunEnds) {
       << stats.lost;
 }
 
-TEST(BadServer, ResetsTheCall_FailsByTheReason) {
+TEST(BadServer, ResetsTheCall_CallFailsWithTheCodeOfTheReset) {
   const LoadStats stats = StatsAgainst({.greeting = kSettings,
                                         .answer = Http2Frame{.type = Http2Frame::kResetStream,
                                                              .stream = 1,

@@ -121,7 +121,7 @@ TEST(ReadResponse, RandomBytes_AreReadAsByTheGeneratedParser) {
     if (!ReadResponse(bytes, result)) {
       ++refused;
       EXPECT_FALSE(expected.ParseFromString(bytes));
-    } else if (expected.ParseFromString(bytes)) {  // it also reads the fields that we skip
+    } else if (expected.ParseFromString(bytes)) {  // also reads the fields that we skip
       ++read;
       ExpectSame(expected, result);
     }

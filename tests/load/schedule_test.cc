@@ -47,7 +47,7 @@ TEST(Schedule, OpenLoopAfterAStall_NoMessageIsSkippedOrDelayed) {
   TakeAll(schedule, kBegin);
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(450)),
             (std::vector<std::int64_t>{100, 200, 300, 400}));
-  // This is true even if the stall outlasts the run.
+  // No message is skipped even if the stall outlasts the run.
   EXPECT_FALSE(schedule.Over(kBegin + seconds(9)));
   EXPECT_EQ(TakeAll(schedule, kBegin + seconds(9)),
             (std::vector<std::int64_t>{500, 600, 700, 800, 900}));

@@ -150,7 +150,7 @@ TEST(TimerQueue, TimerThatStartsItselfForNow_FiresInTheNextMillisecond) {
   EXPECT_EQ(fired, 4);
 }
 
-TEST(TimerQueue, TimerThatDestroysAnotherDueAtItsTime_KeepsItFromFiring) {
+TEST(TimerQueue, TimerDestroysAnotherThatIsDueAtTheSameTime_TheOtherDoesNotFire) {
   TimerQueue queue(kStart);
   bool fired = false;
   auto second = std::make_unique<Timer>(queue, [&] { fired = true; });

@@ -168,7 +168,7 @@ struct Breach {
   const char* error;
 };
 
-// If the server does not need a message, it must not buffer it until it is complete.
+// The server must refuse a bad message when its first bytes arrive, not buffer it to its end.
 TEST(TlsAfterHandshake, Breaches_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests `cmake --install` with prefixes of each kind: the unit names programs and settings that
 # exist, the service's command serves with them, and man reads the manuals. The real prefixes are
-# used. Overlays hide what is installed from the machine; they end with this script.
+# used. Overlays keep installed files out of the machine's folders; they end with this script.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -161,7 +161,8 @@ TEST_F(ServerTest, Caller_Cancels_HandlerIsNotifiedOnce) {
   EXPECT_EQ(seen_.canceled, 1);
 }
 
-// A detached handler is not reused; later calls get another handler.
+// If a call has ended but its handler has not finished, the handler is not reused. Later calls get
+// other handlers.
 TEST_F(ServerTest, Handler_NeverFinishes_OthersAreServed) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(Unary("Never", "", {.timeout = milliseconds(10)}).code,

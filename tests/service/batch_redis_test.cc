@@ -148,7 +148,7 @@ TEST_F(BatchOnHangingRedisTest, EveryItemHasItsError) {
 }
 
 // This server's share is 100: the first 100 checks of the batch are admitted.
-TEST_F(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
+TEST_F(BatchOnHangingRedisTest, RuleDecidesLocally_BatchIsStillDecidedInOrder) {
   limiter_->SetRules(HundredPerUser(OnStoreFailure::kLocal));
   redis_.Pause();
   v1::CheckLimitsRequest batch;

@@ -90,7 +90,7 @@ TEST_F(RateLimiterTest, Check_BeyondLimit_IsDeniedWithTheTimeToRetry) {
   EXPECT_EQ(58, response.limits(0).retry_after().seconds());
 }
 
-TEST_F(RateLimiterTest, Check_WithoutCost_TakesNothing) {
+TEST_F(RateLimiterTest, Check_CostOfZero_TakesNothing) {
   auto peek = ForUser("42");
   peek.set_cost(0);
   EXPECT_EQ(10U, Check(peek).response.limits(0).remaining());

@@ -1,4 +1,4 @@
-// Reflection as tools use it: a client can call a server although it has no .proto file of it.
+// Reflection as tools use it: a client can call a server without the server's .proto files.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>

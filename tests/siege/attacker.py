@@ -105,7 +105,7 @@ class Attacker:
 
     def over(self, wait=0.0):
         """Whether the attack's time is over. Waits for that, at most `wait` seconds (None: without
-        limit). Honest callers start after the first call.
+        limit). Honest callers start after the first call of over().
         """
         self.begun.set()
         return self.stopped.wait(wait)

@@ -1,5 +1,5 @@
 """Through the shipped nginx.conf: requests that must wait hold all connections to Sluice.
-Others then get no answer, and nginx lets logins pass although their limit is exhausted.
+Other requests then get no answer, and nginx lets logins pass although their limit is exhausted.
 """
 
 import contextlib

@@ -15,7 +15,7 @@ from server import TIMEOUT, ask, connection_to
 
 GRPC_RATE, HTTP_RATE = 500, 100  # requests a second of honest callers
 HTTP_CALLERS = 5
-PROBES = 0.25  # seconds between them
+PROBES = 0.25  # seconds between probes
 
 
 class Callers:

@@ -1,5 +1,5 @@
-"""gRPC and HTTP connections to a server with 1,024 files: one address opens more than it has places for.
-They are idle, or their request is never complete.
+"""gRPC and HTTP connections to a server that may open 1,024 files. One address opens more connections
+than the server has places for. They are idle, or their request is never complete.
 """
 
 import http2

@@ -58,7 +58,7 @@ TLS = "tls: {{certificate: {folder}/server.pem, key: {folder}/server.key{client_
 class Server:
     """A sluiced and the processes that it needs. An attack may choose:
 
-    callers    more entries of its setting `callers`
+    callers    further entries of sluiced's setting `callers`
     redis      a function that serves a listener as a hostile Redis. True: a real Redis
     tls, client_ca   whether it uses TLS, and whether every caller then needs a certificate
     nginx      whether docker/nginx/nginx.conf runs as well, as `self.nginx`

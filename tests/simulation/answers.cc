@@ -280,7 +280,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   if (!seen) return;
   const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
   for (const Limit& limit : limits) {
-    // In an outage, its state is deliberately as cold as possible.
+    // In an outage, a warming bucket is deliberately made as cold as possible.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
     if (AdaptationOf(limit) != nullptr) continue;  // the model does not record changes of slots
     std::int64_t least = kMaxProduct;
@@ -301,9 +301,9 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, if only some checks of a counter take leases, they may need several calls, one
-// after the other. Other checks wait behind them. If Redis' clock jumps back, a grace period may
-// seem to begin again.
+// In a cluster, if only some checks of a counter take leases, the checks of this counter may need
+// several calls, one after the other, and other checks wait behind them. If Redis' clock jumps
+// back, a grace period may seem to begin again.
 bool Answers::ExpectsHealth(const Call& call) const {
   const Duration wait = 2 * kRedisTimeout + context_.fleet.network_time();
   const bool waits_long =

@@ -76,7 +76,7 @@ class Fleet {
                            [](auto sum, const auto& it) { return sum + it->unknown_units(); });
   }
 
-  // Whether it may be unknown whether the store has run a charge of the server.
+  // Whether the server may not know if the store has run one of its charges.
   bool MayHaveUnknownCharges(std::int64_t server) const {
     return CrashesOf(server) > 0 || servers_[static_cast<std::size_t>(server)]->HasUnknownCharges();
   }

@@ -276,9 +276,9 @@ bool Leases::IsApplied(const Attempt& attempt) const {
 }
 
 // How settling changed what a counter holds. Units that fallback admitted count toward the maximum
-// that it may hold, not toward the minimum. But if some units left a bucket before it was charged,
-// they are given back as if they had been charged. If it is unknown whether the units were charged,
-// they may stay.
+// that the counter may hold, not toward the minimum. But if some units left a bucket before the
+// bucket was charged, they are given back as if they had been charged. If it is unknown whether the
+// units were charged, they may stay.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};

@@ -53,7 +53,7 @@ std::map<LeaseId, Holder> LeasesIn(const Counters& counters, const std::string& 
   return leases;
 }
 
-// The slots of leases that are not in `b`, or that end earlier there because a renewal was lost.
+// The slots of leases in `a` that are not in `b`, or end earlier in `b` because a renewal was lost.
 std::int64_t OnlyIn(const std::map<LeaseId, Holder>& a, const std::map<LeaseId, Holder>& b) {
   std::int64_t slots = 0;
   for (const auto& [id, holder] : a) {
@@ -155,7 +155,7 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
         fmt::format("{}: the store counts {}; {} were admitted, {} may have been, {} were settled",
                     counter, used, admitted, uncertain, settled));
   }
-  // The store also counts some checks that fallback admitted, because its replies were late.
+  // The store also counts some checks that fallback admitted because the store's replies were late.
   const std::int64_t most = (2 + circumstances.crashes + account.resets) * account.limit;
   const std::int64_t more = account.forgotten + account.returned + circumstances.in_flight;
   if (circumstances.local && !account.refills && admitted > most + more) {

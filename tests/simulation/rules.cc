@@ -28,7 +28,7 @@ const Endpoint kEndpoints[] = {
     {"window", {0}}, {"bucket", {1}}, {"log", {2}},    {"segments", {3}},    {"queue", {4}},
     {"warm", {5}},   {"slots", {8}},  {"two", {0, 1}}, {"three", {2, 4, 8}},
 };
-// The rules of these endpoints may be prefetched; of the last one, only one rule.
+// The rules of these endpoints may be prefetched. Of the last endpoint, only one rule may be.
 const Endpoint kBusyEndpoints[] = {
     {"pool", {kPoolRule}},
     {"quota", {kQuotaRule}},

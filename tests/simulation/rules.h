@@ -91,7 +91,7 @@ class Rules {
   struct Shape {
     enum class Exception : std::uint8_t { kNone, kSharedCounter, kOwnCounter };
     bool large = true;
-    bool fast = false;     // windows are long
+    bool fast = false;     // a high rate; the quota rule has short windows
     bool by_team = false;  // instead of by user
     // Whether each limit is the second of two that are equal in shape.
     std::vector<bool> limits{false};

@@ -107,7 +107,7 @@ void Schedule::ScheduleCalls(std::uint64_t n, Duration begin) {
 }
 
 // Trickles, in which servers take units and return them, and rushes, which use all that is left.
-// Many rushes follow a trickle of the same subject, while units are out.
+// Many rushes follow a trickle of the same subject, while servers hold units.
 void Schedule::ScheduleBusyCalls() {
   const Subject subjects[] = {rules_.DrawBusySubject(), rules_.DrawBusySubject()};
   Duration begin(0);
@@ -156,7 +156,7 @@ void Schedule::MakeBusyCall(std::uint64_t server, const Subject& subject, std::u
   Send(call, /*may_lack_patience=*/world_.OneIn(20));
 }
 
-// A stalled server returns its grants late. A slot may move while units are out.
+// A stalled server returns its grants late. A slot may move while servers hold units.
 void Schedule::ScheduleStallsAndMoves() {
   for (std::uint64_t n = 1 + world_.Below(5); n > 0; --n) {
     world_.After(world_.Between(Duration(0), kLoad), [this] {
@@ -175,8 +175,8 @@ void Schedule::ScheduleResets() {
   }
 }
 
-// The clock jumps ahead or back. A jump back is smaller or larger than the time that counters wait
-// for.
+// The clock jumps ahead or back. After a short jump back, the time of a counter stands still until
+// the clock has caught up; after a long one, the counter follows the clock.
 void Schedule::ScheduleClockJumps() {
   answers_.DistrustClock();
   for (std::uint64_t n = 1 + world_.Below(2); n > 0; --n) {

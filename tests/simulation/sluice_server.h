@@ -47,7 +47,7 @@ class SluiceServer {
 
   void SetRules(std::shared_ptr<const RuleIndex> rules) { limiter_.SetRules(std::move(rules)); }
 
-  // The state of a counter that it remembers.
+  // The state of a counter that the server remembers.
   std::optional<SeenState> Seen(std::string_view key) const { return fallback_.states.Find(key); }
 
   void Stall(Duration duration) { loop_.Stall(duration); }

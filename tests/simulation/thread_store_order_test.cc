@@ -44,7 +44,7 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
     RecordingCheck& equal = Make({a, b});
     RecordingCheck& second = Make({a, b});
     first.in_order = equal.in_order = second.in_order = true;
-    second.counters.front().units = 2;  // so that it is not coalesced with them
+    second.counters.front().units = 2;  // so that it is not coalesced with the others
     loop_.Run([&] {
       store_->Submit(first);
       store_->Submit(equal);
@@ -135,7 +135,7 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
 
 // The counter is new, so the node that imports its slot refuses both checks until the slot has
 // moved. No matter when that is, the second check must not be decided before the first.
-TEST_F(ThreadStoreTest, SlotMigrates_CheckFollowsTheOneThatIsAskedElsewhere) {
+TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsForOneThatIsSentToAnotherNode) {
   redis_[0]->SetSlow(milliseconds(2));  // the other node replies before this one
   std::size_t slot = 0;
   for (Duration moment(0); moment < milliseconds(6); moment += Duration(50)) {
@@ -159,8 +159,8 @@ TEST_F(ThreadStoreTest, SlotMigrates_CheckFollowsTheOneThatIsAskedElsewhere) {
   }
 }
 
-// Two slots have moved. The store learns of the first, queues one piece of the first check again,
-// and then learns of the second.
+// Two slots have moved. The store learns that one has moved, queues one piece of the first check
+// again, and then learns that the other has moved.
 TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAPiece) {
   const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
   for (const std::string& key : keys) {

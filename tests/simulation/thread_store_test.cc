@@ -32,7 +32,7 @@ TEST_F(ThreadStoreTest, ConnectedNodeTakesOverLostSlots_TheyAreReported) {
   EXPECT_THAT(found_, testing::ElementsAre(0));
 }
 
-TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_UndosOfTheOtherAreReported) {
+TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_UndosOnTheOtherNodeAreReported) {
   const std::string here = KeyAt(0);
   const std::string full = KeyAt(1);
   for (int i = 0; i < 10; ++i) Submit({full});
@@ -44,7 +44,7 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_UndosOfTheOtherAreReported) {
   EXPECT_THAT(undone_, testing::ElementsAre(std::pair(here, 10)));
 }
 
-TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_TheGrantOfTheOtherIsKept) {
+TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_GrantOfTheOtherNodeIsKept) {
   const std::string full = KeyAt(1);
   for (int i = 0; i < 10; ++i) Submit({full});
   RunFor(milliseconds(1));
@@ -126,7 +126,7 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
 
 // While the undo is under way, one of its keys turns out to have moved to a node that does not
 // answer.
-TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
+TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherPieceIsNotRunTwice) {
   const std::string here = KeyAt(0) + "a";
   const std::string moved = KeyAt(0, 1) + "b";
   RecordingCheck& undone = Make({here, moved});
@@ -153,9 +153,9 @@ TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   EXPECT_EQ(Used(1, moved), 3);
 }
 
-// Another io thread has opened the breaker of one node: that node's piece failed in flight. Its
-// reply arrives before the other node's piece is decided.
-TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
+// Another io thread has opened the breaker of one node: that node's piece failed in flight. The
+// late reply to this piece arrives before the other node's piece is decided.
+TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
   redis_[0]->SetSlow(milliseconds(4));
@@ -181,7 +181,7 @@ TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
 
 // One key of the piece has moved, so the piece is split again. Both of its parts fail in flight
 // before the other node's piece is decided.
-TEST_F(ThreadStoreTest, PieceIsSplitAgainAndRepliesLate_IsUndone) {
+TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
   const std::string stays = KeyAt(0);
   const std::string moved = KeyAt(0, 1);
   const std::string there = KeyAt(1);
@@ -257,7 +257,7 @@ TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_CheckGetsMoreTimeOnlyOnce
   RunFor(std::chrono::seconds(1));
 }
 
-// The reply arrives after the owner was answered. It may be a redirect.
+// A reply that arrives after the owner was answered may be a redirect.
 TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   const std::string key = KeyAt(0);
   redis_[0]->Hang();
@@ -283,7 +283,7 @@ TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
 }
 
 // The policy of the rule admitted the check, so its charge stays.
-TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
+TEST_F(ThreadStoreTest, PieceIsAnsweredLateAndTheCheckWasAdmitted_StaysCharged) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
   redis_[1]->Hang();
@@ -367,7 +367,7 @@ TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce
   EXPECT_EQ(settled_, settled);
 }
 
-TEST_F(ThreadStoreTest, LateTakeIsSettledWithNothing_IsNoSettlementOfACaller) {
+TEST_F(ThreadStoreTest, LateTakeIsSettledWithNothing_IsNotReportedAsASettlementOfACaller) {
   const std::string key = KeyAt(0);
   RecordingCheck& taken = Make({key});
   taken.leases_units = true;

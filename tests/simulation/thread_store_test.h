@@ -147,7 +147,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   std::vector<std::unique_ptr<RecordingCheck>> checks_;
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
-  std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
+  std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and the units left
   std::int64_t grants_undone_ = 0;                            // units
   std::vector<std::string> undos_started_;
   std::vector<std::pair<LeaseId, Settled>> settled_;  // by Store::Settle

@@ -93,7 +93,7 @@ TEST_P(AlgorithmTest, WarmingBucket_CostsThreeTimesAsMuchWhenCold_CoolsDownAgain
 constexpr WarmingBucket kWarmsInAnHour{.rate = 10, .period = seconds(1), .warmup = hours(1)};
 constexpr WarmingBucket kWarmsInASecond{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
-TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_HasThePricesOfANewOne) {
+TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_HasThePricesOfANewBucket) {
   const Duration fresh = Decide(kWarmsInASecond, {.mode = Mode::kCharge}).retry_after;
   EXPECT_EQ(fresh, milliseconds(280));
   NewCounter();
@@ -105,7 +105,7 @@ TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_HasThePricesOfANewOne)
 }
 
 // A rule and its override have different rates.
-TEST_P(AlgorithmTest, WarmingBucket_OverrideWithALowerRate_HasThePricesOfANewOne) {
+TEST_P(AlgorithmTest, WarmingBucket_OverrideWithALowerRate_HasThePricesOfANewBucket) {
   WarmingBucket slow = kWarmsInASecond;
   slow.rate = 1;
   const Duration fresh = Decide(slow, {.mode = Mode::kCharge}).retry_after;

@@ -243,7 +243,7 @@ TEST_P(AdaptiveTest, AtEachAdmission_NoMoreSlotsAreHeldThanTheLimit) {
   EXPECT_FALSE(Decide(kAdaptive, {.lease = MakeLease(255, seconds(60))}).admitted);
 }
 
-TEST_P(AdaptiveTest, ExpiredSlots_LowerTheLimit_WhenTheNextIsTaken) {
+TEST_P(AdaptiveTest, ExpiredSlots_LowerTheLimit_WhenTheNextSlotIsTaken) {
   Rise();
   Decide(kAdaptive, {.cost = 20, .lease = MakeLease(254, seconds(60))});
   clock_.Advance(seconds(60));
@@ -315,7 +315,7 @@ TEST_P(AdaptiveTest, LeaseOfAnotherVersion_IsJudgedByTheVersionThatEndsIt) {
   EXPECT_LT(limit_after(kAdaptive), limit);
 }
 
-TEST_P(AdaptiveTest, HoldWithoutAReport_MovesNothing) {
+TEST_P(AdaptiveTest, HoldWithoutAReport_DoesNotMoveTheLimit) {
   Rise();
   const std::int64_t limit = LimitNow();
   const Lease lease = MakeLease(254, seconds(60));
@@ -325,7 +325,7 @@ TEST_P(AdaptiveTest, HoldWithoutAReport_MovesNothing) {
   EXPECT_EQ(Peek(kAdaptive).remaining, limit);
 }
 
-TEST_P(AdaptiveTest, ClockIsReplaced_HoldsAcrossItMoveNothing_LaterOnesAreMeasured) {
+TEST_P(AdaptiveTest, ClockIsReplaced_HoldsAcrossTheChangeDoNotMoveTheLimit_LaterOnesDo) {
   Rise();
   Lease across = MakeLease(254, seconds(60));
   across.report = HoldReport{.taken = clock_.Now()};

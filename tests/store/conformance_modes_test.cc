@@ -51,7 +51,7 @@ struct ChargeRow {
   Duration retry_after;  // for one more unit, after 13 of 10 are taken
 };
 
-TEST_P(ModesTest, Charge_IsDenied_CountsBeyondTheLimit_Table) {
+TEST_P(ModesTest, Charge_BeyondTheLimit_CountsEvenIfDenied_Table) {
   const ChargeRow rows[] = {
       {"fixed window", kFixed, seconds(60)},           {"sliding log", kLog, seconds(60)},
       {"sliding window", kWindow, seconds(70)},        {"token bucket", kTokens, seconds(4)},
@@ -158,7 +158,7 @@ TEST_P(ModesTest, Refund_OfAWindowThatHasEnded_GivesNothingBack) {
   }
 }
 
-TEST_P(ModesTest, ChargeAndRefund_ClockWasReplaced_CountersAreMovedOnce) {
+TEST_P(ModesTest, ChargeAndRefund_ClockWasReplaced_CountersMoveToTheNewTimeOnce) {
   Charge(kTokens, 25);
   clock_.Advance(-std::chrono::hours(1));
   EXPECT_EQ(Charge(kTokens, 1).retry_after, seconds(17));

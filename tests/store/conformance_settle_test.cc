@@ -77,7 +77,7 @@ TEST_P(SettleTest, UsedLess_TheRestIsGivenBack_Once) {
   EXPECT_EQ(Settle(specs, 0)->settled, Settled::kNotFound);
 }
 
-TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_IfItFits) {
+TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_UpToTheMaximumDebt) {
   Take({bucket_, window_}, 400);
   Specs used{bucket_, window_};
   used[0].units = 2'000;
@@ -108,7 +108,7 @@ TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
 }
 
 // An estimate may be 0 although the settlement is not.
-TEST_P(SettleTest, NothingWasTaken_UsedUnitsAreCharged) {
+TEST_P(SettleTest, NothingWasTakenOfACounter_UsedUnitsAreCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
   EXPECT_TRUE(Take(specs, 400)->admitted);
@@ -190,7 +190,7 @@ TEST_P(SettleTest, Inspect_ReportsTheUnitsHeld_ChangesNothing) {
 }
 
 // If REFUND gave the units back, all of them would come back at once.
-TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
+TEST_P(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   for (std::uint8_t i = 0; i < 60; ++i) {
     EXPECT_TRUE(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kConsume, 1000)->admitted);
     clock_.Advance(seconds(1));
@@ -202,8 +202,8 @@ TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
-// The bucket is then as if the check had taken only the used units.
-TEST_P(SettleTest, Bucket_GivesBackUnitsNotRefilledSince) {
+// After the settlement, the bucket is as if the check had taken only the used units.
+TEST_P(SettleTest, UnusedUnitsOfABucket_AreGivenBackUnlessRefilledSince) {
   Take({bucket_}, 1000);
   clock_.Advance(milliseconds(600));
   Settle({bucket_}, 500);
@@ -235,7 +235,7 @@ TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
   EXPECT_EQ(Remaining(slots_), 5);
 }
 
-// After an outage: another server decided the check, and its charges are on their way.
+// After an outage, a server charges the units that it admitted, and then enters their lease.
 TEST_P(SettleTest, EnteredLease_UnitsAreNotChargedAgain_SlotsAreTaken) {
   BlockingCheck({bucket_, window_}, 400, Mode::kCharge).RunOn(*store_);
   const Specs specs{bucket_, window_, slots_};

@@ -97,8 +97,8 @@ TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
       const Taken undone = Take(with, limit, 4);
       ASSERT_TRUE(undone.admitted);
       clock_.Advance(later);
-      // With the undone check, later checks take the units that it left. Without it, they take the
-      // same number of units.
+      // The check that is undone later may leave too few units for this check. Then the counters
+      // cannot be compared.
       const bool taken = Take(with, limit, 3).admitted;
       ASSERT_TRUE(Take(without, limit, 3).admitted);
       clock_.Advance(milliseconds(300));
@@ -115,7 +115,7 @@ TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
   }
 }
 
-TEST_P(UndoTest, OneOfManyLimits_OnlyChargesAreUndone) {
+TEST_P(UndoTest, ShadowRuleDenied_OnlyTheChargedCounterIsUndone) {
   const Limit ten = FixedWindow{.limit = 10, .window = seconds(60)};
   const Limit one = FixedWindow{.limit = 1, .window = seconds(60)};
   BlockingCheck granted({{"sluice:{t/a}:k", ten}, {"sluice:{t/b}:k", one, 1}});

@@ -33,8 +33,8 @@ const Limit kTens[] = {
 
 class UnitsTest : public StoreTest {
  protected:
-  // Uses three new counters. Over a few rounds, each pair of the counters is on two nodes of a
-  // cluster.
+  // Uses three new counters. In a cluster, each pair of the counters is on different nodes in at
+  // least one of kRounds rounds.
   static constexpr int kRounds = 12;
   void StartRound(int round) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
@@ -162,7 +162,7 @@ TEST_P(UnitsTest, Undo_GivesEachCounterItsUnitsBack) {
 
 // The check asks for no units of a counter that others have filled. The counter denies only if it
 // is past its limit.
-TEST_P(UnitsTest, NoUnitsOfACounter_CheckIsDeniedOnlyWhileCounterIsPastItsLimit) {
+TEST_P(UnitsTest, CheckOfNoUnitsOfACounter_IsDeniedOnlyWhileTheCounterIsPastItsLimit) {
   int round = 0;
   for (const Limit& limit : kTens) {
     SCOPED_TRACE(CounterTag(limit));

@@ -234,8 +234,8 @@ void ExpectAgreement(TimeOf time_of, int operations) {
   const auto seed = wanted != nullptr
                         ? static_cast<std::uint32_t>(std::strtoul(wanted, nullptr, 10))
                         : std::random_device{}();
-  // After that, a new Comparison begins with new stores: the embedded store holds at most 100,000
-  // leases of units.
+  // After so many operations, a new Comparison begins with new stores: the embedded store holds at
+  // most 100,000 leases of units.
   constexpr int kMostAtOnce = 1'000'000;
   for (int round = 0; round * kMostAtOnce < operations; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));

@@ -77,9 +77,9 @@ TEST(FleetMember, MemberLeaves_IsStillCounted) {
   EXPECT_EQ(stays.view().servers, 2);
 }
 
-// A step back of Redis' clock leaves such entries. If an entry is only a few seconds ahead, the
-// clocks of two Redis servers may differ.
-TEST(FleetMember, EntriesOfTheFuture_AreDropped) {
+// A step back of Redis' clock leaves such entries. Entries that are only a few seconds ahead are
+// kept, since the clocks of two Redis servers may differ.
+TEST(FleetMember, EntriesFarInTheFuture_AreDropped) {
   const RedisServer redis;
   const std::string key(redis::FleetMember::kKey);
   RedisConnection connection = redis.Connect();
@@ -96,7 +96,7 @@ TEST(FleetMember, EntriesOfTheFuture_AreDropped) {
   EXPECT_EQ(connection.Integer({"ZREM", key, "dead"}), 0);
 }
 
-TEST(FleetMember, RedisReturnsEmpty_NumberIsNotForgotten) {
+TEST(FleetMember, RedisReturnsEmpty_NumberOfServersIsNotForgotten) {
   RedisServer redis;
   const Member first(redis);
   auto second = std::make_unique<Member>(redis);

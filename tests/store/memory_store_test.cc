@@ -42,9 +42,9 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
-// The check of the new rate is denied, and that of the old rate is admitted. Neither shortens the
-// life of the counter.
-TEST(MemoryStore, RateLowered_CheckOfTheNewRate_KeepsTheCounterWhileItMatters) {
+// First a peek uses the new rate, then a charge the old rate. Neither shortens the life of the
+// counter.
+TEST(MemoryStore, RateLowered_ChecksOfBothRates_KeepTheCounterWhileItMatters) {
   struct Row {
     Limit before;
     Limit after;
@@ -178,7 +178,7 @@ TEST(MemoryStore, SettledLeases_AreBounded) {
   EXPECT_EQ(store.leases(), MemoryStore::kMaxOpenLeases);
 }
 
-// A log in use continues if the entries that leave its window make room.
+// If memory is full, a log continues when old entries leave its window: new ones use their memory.
 TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_memory = 10'000});
@@ -283,7 +283,7 @@ TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
 
 // A check without a seed, such as the settlement of a lease, does not make the next check start
 // anew.
-TEST(MemoryStore, SeededCounter_IsWrittenWithoutItsSeed_KeepsItsState) {
+TEST(MemoryStore, SeededCounter_IsChangedByACheckWithoutASeed_KeepsItsState) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_keys = 10, .shards = 1});
   const Limit limit = FixedWindow{.limit = 2, .window = seconds(60)};

@@ -57,8 +57,8 @@ TEST_F(NodeBreaker, CallIsOverdue_QueuedChecksFailAndNoneIsSent) {
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
-// The deadlines of the callers pass, but the timeout of their call has not passed yet.
-TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
+// The deadlines of the callers pass before the timeout of the script call.
+TEST_F(NodeBreaker, AllCallersHaveLeft_TheScriptCallStillOpensTheBreaker) {
   RunIteration([this] {
     RecordingCheck& check = Make("k");
     check.deadline = check.last_deadline = loop_.now() + milliseconds(3);

@@ -58,7 +58,7 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsOnlyThatCheck) {
   EXPECT_THAT(Runs(), IsEmpty());
 }
 
-TEST_F(NodeFaults, DeadlineThatHasPassed_IsNotSent) {
+TEST_F(NodeFaults, CheckWhoseDeadlineHasPassed_IsNotSent) {
   RunIteration([this] { SubmitFor("a", milliseconds(0)); });
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kUnsent);
   EXPECT_THAT(Runs(), IsEmpty());
@@ -178,7 +178,7 @@ TEST_F(NodeFaults, SilenceAfterACheckHasFailed_IsNoticed) {
   EXPECT_FALSE(Ready());
 }
 
-TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsAnUnknownOutcome) {
+TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsCountedAsAnUnknownOutcome) {
   RunIteration([this] {
     SubmitFor("left", milliseconds(5));
     SubmitFor("waits", milliseconds(40));
@@ -191,7 +191,7 @@ TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsAnUnknownOutcome) {
 }
 
 // A replica can deny checks, too, so a denial does not show a working master.
-TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePauses) {
+TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePausesBetweenConnections) {
   for (int i = 0; i <= 10; ++i) {
     RunIteration([this] { Submit("full"); });
     Reply();
@@ -211,7 +211,7 @@ TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePauses) {
   EXPECT_GT(loop_.now() - down, milliseconds(150));
 }
 
-TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersAreSentBesideThem) {
+TEST_F(NodeFaults, ChecksRoutedBySlot_AreSentAtOnceInACallEach_OtherChecksDoNotWait) {
   RunIteration([this] {
     for (int i = 0; i < 3; ++i) {
       auto pending = std::make_unique<redis::PendingCheck>(Make("k" + std::to_string(i)));
@@ -225,7 +225,7 @@ TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersAreSentBesideThem)
   EXPECT_EQ(answers_, 4);
 }
 
-// The owner may use a check again. Its timeout may then be extended again.
+// The owner may use a check again. The timeout of the check may then be extended again.
 TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
   RecordingCheck& check = Make("a");
   for (int i = 0; i < 2; ++i) {
@@ -261,7 +261,7 @@ TEST_F(NodeFaults, ServerIsSilent_Reconnects) {
   ExpectServing();
 }
 
-TEST_F(NodeFaults, LoginIsNotAnswered_ReconnectsAfterItsOwnTimeout) {
+TEST_F(NodeFaults, LoginIsNotAnswered_ReconnectsAfterTheTimeoutOfLogins) {
   Receive("+OK\r\n");
   while (loop_.wire() == nullptr) RunIteration({}, milliseconds(1));
   RunIteration({}, milliseconds(498));
@@ -292,7 +292,7 @@ TEST_F(NodeFaults, UnsolicitedReply_EndsOnlyTheConnection) {
   ExpectServing();
 }
 
-// If the connection stayed, the next pack would get the reply of this one.
+// If the connection stayed, the next pack would get the reply to this pack.
 TEST_F(NodeFaults, ReplyOfTheWrongShape_EndsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     RunIteration([this] { Submit("a"); });
@@ -325,7 +325,7 @@ TEST_F(NodeFaults, BytesThatAreNotRedis_EndTheConnection) {
 }
 
 // Checks wait only for the first connection of a node.
-TEST_F(NodeFaults, NodeThatChecksWaitedFor_LosesItsConnection_ChecksFailAtOnce) {
+TEST_F(NodeFaults, NodeHasLostItsFirstConnection_ChecksFailAtOnce) {
   unconnected_ = redis::Node::WhenUnconnected::kWait;
   Begin({});
   Receive("HTTP/1.1 400 Bad Request\r\n");

@@ -53,7 +53,7 @@ class NodeLate : public NodeTest, private StoreListener {
   }
 
   std::vector<std::int64_t> late_;    // the remaining units after each late answer
-  std::vector<std::int64_t> undone_;  // the same after each undo
+  std::vector<std::int64_t> undone_;  // the remaining units after each undo
   std::size_t undos_started_ = 0;
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
@@ -119,7 +119,7 @@ TEST_F(NodeLate, RedirectOfATimedOutCheck_IsNotFollowed) {
   EXPECT_EQ(answered.answered, 0);
 }
 
-TEST_F(NodeLate, LateReplyToADeniedCheck_IsUndone) {
+TEST_F(NodeLate, CheckIsDeniedWithoutRedis_ChargeInTheLateReplyIsUndone) {
   TimeOut("k", true);
   checks_.clear();
   Reply();
@@ -260,8 +260,8 @@ TEST_F(NodeLate, ReleaseIsRefused_IsRepeated) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
-// The caller has a place in the queue, and another caller waits behind it, so its place cannot be
-// given back.
+// The caller has a place in the queue. Another caller waits behind this place, so the place cannot
+// be given back.
 TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   const Limit queue = LeakyBucket{.rate = 1, .period = minutes(1), .queue = 5};
   for (int i = 0; i < 2; ++i) {

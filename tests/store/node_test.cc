@@ -77,7 +77,7 @@ TEST_F(NodeTest, CheckSubmittedByAnAnswer_IsSentAtTheEndOfThatIteration) {
   EXPECT_EQ(answers_, 2);
 }
 
-TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThirdPackIs) {
+TEST_F(NodeTest, FullPack_IsSentWhileOneCallIsInFlight_ThirdCallWaits) {
   RunIteration([this] { Submit("first"); });
   RunIteration([this] { SubmitDifferent(63, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1));
@@ -154,7 +154,7 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesce
     });
     EXPECT_EQ(ReplyToAll(), 2);
   }
-  // The kinds alternate: equal checks are still coalesced, though a few kinds may displace each
+  // The kinds alternate. Most equal checks are still coalesced, but a few kinds may displace each
   // other.
   const int kinds = static_cast<int>(std::size(changes));
   RunIteration([&] {
@@ -191,7 +191,7 @@ TEST_F(NodeTest, EqualChecksOfRareKinds_AreNotCoalesced) {
 
 // The third check equals the first. If it were coalesced with the first, it would be decided before
 // the second.
-TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
+TEST_F(NodeTest, InOrderCheck_IsNotCoalescedPastACheckThatSharesACounter) {
   for (const bool in_order : {true, false}) {
     checks_.clear();
     RunIteration([&] {
@@ -212,8 +212,9 @@ TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
   }
 }
 
-// If the script were missing for the first pack only, the second pack would be decided before it.
-TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
+// If the script were missing for the first pack only, the second pack would be decided before the
+// first.
+TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
     RecordingCheck& check = Make(key);
     check.in_order = true;
@@ -246,7 +247,8 @@ TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
   EXPECT_EQ(Remaining(*checks_[41]), 7);
 }
 
-// More checks than fit into the tables at once. They are answered, or time out, in between.
+// More checks than fit into the tables at once. Between them, earlier checks are answered or time
+// out.
 TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
   for (int round = 0; round < 20; ++round) {
     RunIteration([&] {
@@ -276,7 +278,7 @@ TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   EXPECT_EQ(answers_, 6);
 }
 
-// If they counted, a server would refuse all checks after an outage.
+// If failed checks counted, a server would refuse all checks after an outage.
 TEST_F(NodeTest, ChecksThatFailed_DoNotCountAsWaiting) {
   Begin({.max_pending = 5});
   RunIteration([this] { SubmitDifferent(20, "refused"); });

@@ -1,5 +1,5 @@
 // Random checks from a seed, of every algorithm and mode, on few counters whose rules change:
-// charges, leases, and undos of earlier grants.
+// charges, leases, and undos of earlier checks.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ class RandomOperations {
   // For further choices of the test.
   Random& random() { return random_; }
 
-  // Remembers a time from an answer. Later steps may land on it, or just beside it.
+  // Remembers a time from an answer. Later steps of the clock may end at this time, or just beside
+  // it.
   void Remember(Duration edge) {
     if (edge != Verdict::kNever) edges_[random_.Below(edges_.size())] = edge;
   }
@@ -42,7 +43,7 @@ class RandomOperations {
   // Remembers the lease. The counters that may hold it are those of the check that took it.
   void RememberLease(const BlockingCheck& check);
 
-  // The grant may be undone later, once.
+  // The check was admitted, and may be undone later, once.
   void RememberGrant(const StoreCheck& check);
   // The units that the check prefetched may be returned later.
   void RememberPrefetched(const StoreCheck& check);
@@ -54,7 +55,7 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
-  // A grant that a check got. It may be returned once or twice.
+  // A grant of prefetched units. It may be returned once or twice.
   struct HeldGrant {
     std::string key;
     Grant grant;
@@ -63,7 +64,7 @@ class RandomOperations {
   void AskForGrants(BlockingCheck& check);
   Operation RandomLeaseOperation(Time now);
   Operation RandomOperationOnUnits(Time now);
-  // Undoes a grant, mostly a recent one.
+  // Undoes a remembered check, mostly a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
   Duration RandomWait();

@@ -1,5 +1,5 @@
 // Limits of every algorithm from a seed. Each subject has two limits, like a rule and its override.
-// Each of them may change before it is used, as in a reload. Limits of one shape share a counter.
+// Each limit may change before it is used, as in a reload. Limits of one shape share a counter.
 #pragma once
 
 #include <cstddef>

@@ -189,9 +189,9 @@ TEST(RedisClusterStore, JoinsItsFleet) {
   store.Stop();
 }
 
-// The migration may have been interrupted and never end. Without this, no server could start until
-// an operator ends it.
-TEST(RedisClusterStore, SlotOfTheFleetMigrates_IsJoined) {
+// A migration may have been interrupted and never end. Without this, no server could start until an
+// operator ends the migration.
+TEST(RedisClusterStore, SlotOfTheFleetsKeyMigrates_FleetIsJoined) {
   RedisCluster& cluster = Three();
   cluster.Flush();
   const std::uint16_t slot = SlotOf(redis::FleetMember::kKey);
@@ -344,8 +344,8 @@ TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
 }
 
 // A counter that is a set still exists when all its entries have expired or are rewritten. In a
-// migrating slot it must not disappear even for a moment: it could not be written again, and the
-// call would end after some of its writes and be sent again.
+// migrating slot, such a counter must not disappear even for a moment: it could not be created
+// again, so the call would end after some of its writes, and be sent again.
 TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -401,7 +401,7 @@ TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   cluster.Move(kSlot, 0);
 }
 
-// Callers on an io thread. They check one of many counters after another, without a pause.
+// Callers on an io thread. They check the subjects in turn, without a pause.
 class Crowd {
  public:
   struct Subject {
@@ -449,8 +449,8 @@ class Crowd {
       crowd_.failures_ += failure() ? 1 : 0;
       if (crowd_.rounds_left_ > 0 && --crowd_.rounds_left_ == 0) crowd_.ending_ = true;
       if (crowd_.ending_) return crowd_.OnEnded();
-      // The next check is not submitted within the store's answer: if a store answers at once, that
-      // would recurse without end.
+      // The next check is not submitted within the store's answer: if the store answered at once,
+      // the calls would recurse without end.
       net::Loop::Current()->Post([this] { AskNext(); });
     }
 

@@ -97,7 +97,7 @@ struct RateChange {
   std::string key;
   Limit before;
   Limit after;
-  Duration lifetime;  // according to `after`, of a bucket drained according to `before`
+  Duration lifetime;  // of a bucket that was drained by `before`, by the rate of `after`
 };
 
 // In each change, the lifetime of the counter differs.
@@ -152,7 +152,7 @@ TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   }
 }
 
-TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
+TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToEither) {
   for (const RateChange& change : RateChanges()) {
     for (const bool reversed : {false, true}) {
       const std::string key = change.key + (reversed ? " reversed" : " in order");
@@ -208,7 +208,7 @@ TEST_F(RedisCounters, AnotherRateTakesAGrant_TheKeyLivesAsLongAsBefore) {
   EXPECT_GT(redis_.Integer({"PTTL", "sluice:k"}), lived - 5'000);
 }
 
-// This happens after PERSIST on the key, or after a jump of Redis' clock between two commands.
+// A key outlives its expiry after PERSIST, or after a jump of Redis' clock between two commands.
 TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   BlockingCheck check({{"sluice:k", kTen}});
   check.RunOn(*store_);
@@ -278,7 +278,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
 }
 
-// If a log restarts, later checks of the same pack still find its stored entries.
+// When a log restarts, its old entries are still stored while later checks of the pack are decided.
 TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
@@ -301,8 +301,8 @@ TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   EXPECT_FALSE(three.Wait().admitted);
 }
 
-// If they were not removed, a counter that always has a holder would grow with every lease that
-// expires.
+// If expired slots were not removed, a counter that always has a holder would grow with every lease
+// that expires.
 TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});

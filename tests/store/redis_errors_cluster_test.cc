@@ -72,7 +72,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   ExpectAsInTheManual("CLUSTERDOWN");
 }
 
-// redis.url has the address of a cluster node, but the form for a single server.
+// redis.url names a node of a cluster in the form for a single server.
 TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
   ConnectAndWait(Two().node(Elsewhere()).url());
   CheckOften(StoreFailure::kRejected);

@@ -121,8 +121,8 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
   }
 }
 
-// The first answer is Redis' if AUTH was renamed. Another server might give the others.
-TEST_F(RedisFaults, RefusedAuth_ItsTextIsNotLogged) {
+// Redis gives the first answer if AUTH was renamed. Another server might give the other answers.
+TEST_F(RedisFaults, AuthIsRefused_PasswordInTheAnswerIsNotLogged) {
   const struct {
     std::string answer;
     std::string_view told;
@@ -145,7 +145,7 @@ TEST_F(RedisFaults, RefusedAuth_ItsTextIsNotLogged) {
   }
 }
 
-TEST_F(RedisFaults, ReplyOfAGigabyte_ToLoginReportOrLayoutQuery_IsRefused) {
+TEST_F(RedisFaults, ReplyOfAGigabyte_ToALoginOrAReportOrALayoutQuery_IsRefused) {
   const struct {
     std::string url_prefix;
     std::string_view command;
@@ -172,7 +172,7 @@ TEST_F(RedisFaults, TextOfTheServer_IsOneShortLineOfPlainCharacters) {
     return command[0] == "EVALSHA" ? "-" + says + "\r\n" : FakeRedis::AnswerLogin(command);
   });
   CapturedLog log;
-  // No answer is too late, which would open the breaker before the errors do.
+  // With this timeout no answer is late. Late answers would open the breaker before the errors do.
   RedisStore store(threads_, Url(server.url()), {.timeout = milliseconds(400)});
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   for (int i = 0; i < 30; ++i) EXPECT_FALSE(AllDecided(store));

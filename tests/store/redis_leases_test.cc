@@ -91,7 +91,7 @@ class LeaseInMovingSlot : public testing::Test {
   std::unique_ptr<RedisStore> store_ = Connect(cluster_.Url());
 };
 
-// If the keys were not declared, the old node would read a record that has moved as absent.
+// If the keys were not declared, the old node would take a record that has moved for absent.
 TEST_F(LeaseInMovingSlot, RecordMovesBeforeItsCounter_IsSettledWhenBothHaveMoved) {
   EXPECT_TRUE(Make(specs_, 1, Mode::kConsume, 500)->RunOn(*store_).admitted);
   EXPECT_TRUE(Make(specs_, 2, Mode::kConsume, 500)->RunOn(*store_).admitted);
@@ -153,7 +153,7 @@ TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   EXPECT_EQ(calls(), before + 1);
 }
 
-// Takes `count` leases of 10 units. At most as many are in flight as checks may wait in a store.
+// Takes `count` leases of 10 units. No more are in flight than the number of checks that may wait.
 void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 50;
   for (std::uint32_t first = 0; first < count; first += kAtOnce) {
@@ -202,8 +202,8 @@ TEST(RedisLeases, RedisIsUnavailable_50000Settlements_AreEachAppliedOnceLater) {
 }
 
 // Only Redis' answer shows whether a settlement names a lease that exists. So while Redis is
-// unavailable, anybody may settle invented leases of many counters.
-TEST(RedisLeases, RedisIsUnavailable_SettlementsTakeAsMuchMemoryAsTheirCounters) {
+// unavailable, a caller may settle any number of invented leases of many counters.
+TEST(RedisLeases, RedisIsUnavailable_QueueOfSettlementsIsBoundedByTheirCounters) {
   RedisServer server;
   const auto store = Connect(server.url(), {.timeout = kPatience, .silence = kPatience});
   std::vector<CounterSpec> specs;

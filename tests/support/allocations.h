@@ -1,5 +1,5 @@
-// Counts this program's memory allocations, for tests that code does not allocate. Link
-// allocations.cc to the test: it replaces operator new.
+// Counts this program's memory allocations, for tests which require that code does not allocate.
+// Link allocations.cc to the test: it replaces operator new.
 #pragma once
 
 #include <cstddef>

@@ -201,7 +201,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(status, 200)
             self.assertIn('"rule":"shop-pay"', text)
 
-    def test_calls_of_unknown_callers_take_at_most_half_of_the_places(self):
+    def test_unknown_callers_cannot_use_up_the_places_for_calls(self):
         """60,000 calls from one address, none of them complete."""
         head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
         calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head)

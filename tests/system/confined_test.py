@@ -101,7 +101,7 @@ class ConfinedTest(unittest.TestCase):
         sluiced.send_signal(signal.SIGTERM)
         self.assertEqual(sluiced.wait(timeout=60), 0)
 
-    def test_no_mistake_in_the_settings_repeats_a_secret(self):
+    def test_errors_about_settings_contain_no_secret(self):
         folder = running.directory()
         (folder / "spaced").write_text("two-secret words-secret\x01\n", encoding="utf-8")
         (folder / "settings.yaml").write_text(

@@ -91,7 +91,7 @@ class ConsoleTest(unittest.TestCase):
         own = {"Origin": f"http://127.0.0.1:{self.port}", "Sec_Fetch_Site": "same-origin"}
         self.assertEqual(self.ask("GET", "/api/state", **own)[0], 200)
 
-    def test_no_answer_lets_other_origins_read(self):
+    def test_no_answer_may_be_read_by_other_origins(self):
         for method, path in APIS:
             _, headers, _ = self.ask(method, path, Origin=f"http://127.0.0.1:{self.port}")
             self.assertNotIn("Access-Control-Allow-Origin", headers)
@@ -127,7 +127,7 @@ class ConsoleTest(unittest.TestCase):
         for _ in range(3):
             answer = self.call("POST", "/api/explain?server=0", request)
         command = self.server.sluice("explain", "shop", "endpoint=/pay", "user=eve").stdout
-        # The time until the reset passes between the two.
+        # Between the two answers, the time until the reset gets shorter.
         steady = [re.sub(r"resets in .*", "", it) for it in (answer["text"], command)]
         self.assertEqual(*steady)
         self.assertIn("7 of 10 left", answer["text"])

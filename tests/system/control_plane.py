@@ -13,7 +13,7 @@ LARGE_SET_TIMEOUT = 400
 
 
 def config(domain, requests, unit="YEAR", name=""):
-    """A resource. A year does not end during a test."""
+    """A resource. By default its limit is for a year, which does not end during a test."""
     limit = {"requests_per_unit": requests}
     if unit:
         limit["unit"] = unit

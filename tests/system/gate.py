@@ -2,7 +2,7 @@
 
 Usage: gate.py REDIS_SOCKET [ADDRESS PORT]
 Prints the port it listens on. Each line of its input sets the behavior from then on, and is printed when it is in effect:
-  delay MS   a round trip takes so many milliseconds longer
+  delay MS   a round trip takes MS milliseconds longer
   cut        from time to time a reply is passed on in part, then the connection is closed
   bytes      replies come byte by byte
 """
@@ -27,7 +27,7 @@ async def pump(reader, writer, is_reply):
             for number in range(len(data)):
                 writer.write(data[number:number + 1])
             continue
-        due = max(due + 1e-6, loop.time() + delay)  # later than what came before
+        due = max(due + 1e-6, loop.time() + delay)  # after the bytes before
         loop.call_at(due, writer.write, data)
     loop.call_at(max(due + 1e-6, loop.time()), writer.close)
 

@@ -82,7 +82,7 @@ PATIENCE = ["SLUICE_REDIS_TIMEOUT=900ms"]
 
 
 class Pod:
-    """A root with the program, its libraries and nothing else, and a mounted secret."""
+    """A root file system with the program, its libraries and nothing else, and a mounted secret."""
 
     def __init__(self):
         self.root = running.directory()
@@ -135,8 +135,8 @@ class Pod:
             mount -o remount,bind,ro "$1"
             exec /usr/bin/python3 -c "$2" "$@"
             """
-        # Gives up root after the chroot. Done in Python, so that the pod's root needs no program
-        # for it.
+        # Gives up the rights of root after the chroot. This is in Python, since the pod's file
+        # system has no program for it.
         confine = (f"import os, sys; root = sys.argv[1]; os.chroot(root); os.chdir('/');"
                    f"os.setgroups([]); os.setgid({USER}); os.setuid({USER});"
                    "os.execve('/bin/ratelimit', ['/bin/ratelimit'],"

@@ -63,9 +63,9 @@ class Server {
   const std::unique_ptr<v1::RateLimiter::Stub> stub_;
 };
 
-// The new master knows the units that are out. So it takes each returned unit back once, and the
-// servers admit no more than the limit.
-TEST(GrantFailover, UnitsAreOut_TheNewMasterKnowsThemAndTheLimitHolds) {
+// The new master knows the units that servers hold. So it takes each returned unit back once, and
+// the servers admit no more than the limit.
+TEST(GrantFailover, ServersHoldUnits_NewMasterKnowsThemAndTheLimitHolds) {
   RedisSentinels redis({});
   Server servers[] = {Server(redis.Url()), Server(redis.Url())};
   for (Server& server : servers) server.Warm();

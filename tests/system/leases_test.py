@@ -108,7 +108,7 @@ class LeasesTest:
         self.assertEqual(run.returncode, status, run.stdout + run.stderr)
         return run.stdout + run.stderr
 
-    def test_less_is_given_back_and_the_first_settlement_counts(self):
+    def test_unused_units_are_given_back_and_the_first_settlement_counts(self):
         lease = self.take(input=100, output=20)
         self.assertEqual(self.left(), [9, 400])
         settled = self.settle(lease, input=50, outputs=1)
@@ -120,7 +120,7 @@ class LeasesTest:
         self.assertEqual(outcome(self.settle(lease, input=0)), "OUTCOME_ALREADY_SETTLED")
         self.assertEqual(self.left(), [9, 550])
 
-    def test_more_is_charged_and_denies_the_next_request(self):
+    def test_units_used_in_addition_are_charged_and_deny_the_next_request(self):
         settled = self.settle(self.take(input=100), output=100)
         self.assertEqual((settled.limits[1].held, settled.limits[1].units), (300, 1800))
         self.assertEqual(self.left(), [9, 0])
@@ -145,7 +145,7 @@ class LeasesTest:
         self.sluice("reload", "--admin", self.admin)
         self.assertEqual(self.left(), [9, 985])
 
-    def test_many_at_once_settle_each_lease_once(self):
+    def test_many_settlements_at_once_settle_each_lease_once(self):
         leases = [self.take(input=10) for _ in range(9)]
         self.assertEqual(self.left(), [1, 730])
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -210,7 +210,7 @@ class LeasesTest:
         self.assertIn("NOT FOUND", self.sluice("settle", unknown, *where, status=1))
         self.assertEqual(self.left(), [9, 940])
 
-    def test_hold_settles_with_what_was_used(self):
+    def test_sluice_hold_settles_with_what_was_used(self):
         usage = pathlib.Path(running.directory()) / "usage"
         hold = ("hold", "llm", f"customer={self.customer}", "--amount", "input=100", "--lease-ttl",
                 "60s", "--settle-from", usage, "--addr", self.address, "--")
@@ -222,7 +222,7 @@ class LeasesTest:
         self.sluice(*hold, "/no/such/command", status=127)
         self.assertEqual(self.left(), [8, 670], "nothing was used")
 
-    def test_hold_that_cannot_settle_says_how_to_do_it_later(self):
+    def test_sluice_hold_that_cannot_settle_says_how_to_settle_later(self):
         self.customer += "'s"
         usage = pathlib.Path(running.directory()) / "usage"
         said = self.sluice(

@@ -1,5 +1,5 @@
 """The metrics page of a real sluiced under load: promtool accepts it, docs/operations.md describes
-each metric, and it has all metrics that the alerts and the dashboard use.
+each metric, and the page has all metrics that the alerts and the dashboard use.
 
 Usage: metrics_page_test.py SLUICE SLUICED SOURCE_DIRECTORY
 """
@@ -80,8 +80,8 @@ def metrics_on(text):
 
 
 def metrics_described():
-    """The metrics of the table in docs/operations.md, in the same form. Labels in parentheses do not
-    exist with a single Redis."""
+    """The metrics of the table in docs/operations.md, as metrics_on returns them. Labels in
+    parentheses do not exist with a single Redis."""
     text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
     section = re.search(r"^## Metrics$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*?)\| .+ \|$", section, re.M)

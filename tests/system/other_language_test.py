@@ -181,7 +181,7 @@ class HostileInputTest(unittest.TestCase):
         "not a message": (b"\xff" * 64, None, ""),
     }
 
-    def test_each_has_its_documented_code_and_the_server_keeps_running(self):
+    def test_each_request_gets_its_documented_code_and_the_server_keeps_running(self):
         for name, (message, code, word) in self.ROWS.items():
             with self.subTest(name):
                 sent = message if isinstance(message, bytes) else message.SerializeToString()

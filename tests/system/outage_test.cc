@@ -131,7 +131,7 @@ int CountFallbackAdmissions(const Answers& answers) {
   }));
 }
 
-TEST_F(LocalOutageTest, StoppedUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
+TEST_F(LocalOutageTest, RedisStopsUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/false);
   RestartRedis(CheckOf("outage", "/daily", "auditor"));
@@ -154,7 +154,7 @@ TEST_F(LocalOutageTest, StoppedUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
 }
 
 // Servers reconnect one after another, and each charges the units that it admitted.
-TEST_F(LocalOutageTest, BackUnderLoad_NothingIsAdmittedTwice) {
+TEST_F(LocalOutageTest, RedisIsBackUnderLoad_NothingIsAdmittedTwice) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/true);
   for (const std::string endpoint : kEndpoints) {
@@ -171,7 +171,7 @@ TEST_F(LocalOutageTest, BackUnderLoad_NothingIsAdmittedTwice) {
   }
 }
 
-TEST_F(LocalOutageTest, OneServerSawNoneOfTheUnitsTaken_FleetAdmitsItsShareAgain) {
+TEST_F(LocalOutageTest, OneServerSawNoneOfTheUnitsTaken_ItAdmitsItsShareAgain) {
   const v1::CheckLimitRequest daily = CheckOf("outage", "/daily");
   EXPECT_EQ(Remaining(daily, 0), kLimit);
   for (int i = 0; i < kLimit; ++i) EXPECT_TRUE(fleet_.Check(daily, 1 + i % 2).allowed());

@@ -207,7 +207,7 @@ class PrefetchTest(unittest.TestCase):
         running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([server], allowed), LIMIT)
 
-    def test_redis_is_stopped_grants_are_still_used(self):
+    def test_grants_are_used_while_redis_is_stopped(self):
         server, = self.servers(1)
         server.warm()
         for _ in range(30):

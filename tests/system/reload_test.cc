@@ -176,7 +176,7 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
   EXPECT_EQ(redis_.Connect().Keys().size(), 5u);
 }
 
-TEST_F(ReloadTest, BrokenAtTheStart_ExitStatusIs2AndEveryMistakeIsNamed) {
+TEST_F(ReloadTest, RulesAreBrokenAtTheStart_ExitStatusIs2AndEveryMistakeIsNamed) {
   const TempDir dir;
   const std::string file = dir.Write("rules/a.yaml", kBroken);
   Process sluiced({.argv = {SLUICED_PATH, "--rules", dir.path() / "rules"}, .environment = {}});

@@ -94,7 +94,7 @@ def stopped(process):
 
 @contextlib.contextmanager
 def busy_cores():
-    """Meanwhile, two other busy programs share each core."""
+    """A context in which each core is shared with two other busy programs."""
     spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
                 for _ in range(2 * os.cpu_count())]
     try:
@@ -114,7 +114,7 @@ _reservations = []
 
 
 def free_port():
-    """A free port that no other test has drawn. It is below the ports that the kernel assigns
+    """A free port that no other test has taken. It is below the ports that the kernel assigns
     to connections, so no connection takes it before the server listens."""
     while True:
         port = random.randrange(15_000, 32_000)

@@ -1,4 +1,4 @@
-"""sluiced as a service manager sees it: what it sends to $NOTIFY_SOCKET, and its exit status.
+"""What a service manager gets from sluiced: messages to $NOTIFY_SOCKET, and the exit status.
 
 Usage: service_manager_test.py SLUICED
 """

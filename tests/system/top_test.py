@@ -90,7 +90,7 @@ class LinesTest(unittest.TestCase):
 
 
 class FleetTest(unittest.TestCase):
-    def test_servers_with_redis_are_merged_with_store_and_fleet(self):
+    def test_keys_of_servers_on_one_redis_are_merged_and_store_and_fleet_are_shown(self):
         folder = running.directory()
         redis, url = running.start_redis(folder)
         servers = [watched("--redis", url) for _ in range(2)]
@@ -217,7 +217,7 @@ class ScreenTest(unittest.TestCase):
         self.assertNotIn("user=ada", self.screen())
         self.press(b"q")
         self.assertEqual(self.top.wait(LONG), 0)
-        self.assertTrue(self.read().endswith(b"\x1b[?1049l"))  # the screen before
+        self.assertTrue(self.read().endswith(b"\x1b[?1049l"))  # shows the previous screen
         self.assertEqual(termios.tcgetattr(self.terminal), self.before)
 
     def test_signal_restores_the_terminal(self):

@@ -219,7 +219,7 @@ class XdsTest(unittest.TestCase):
         self.assertEqual(status_of(at.split("/")[0], "/json"), 404)
         self.assertEqual(self.metric("ratelimit_service_config_load_error"), 1)
 
-    def test_ready_while_a_rule_is_loaded(self):
+    def test_server_is_ready_only_while_a_rule_is_loaded(self):
         self.start(HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED="true")
         self.assertEqual(self.health(), UNHEALTHY)
         for version, resources, health in (("1", (), UNHEALTHY), ("2", (config("edge", 1),), HEALTHY),

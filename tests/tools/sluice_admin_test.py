@@ -345,7 +345,7 @@ class ValidateTest(unittest.TestCase):
             self.assertTrue(findings["valid"])
             self.assertEqual(findings["warnings"][0]["path"], "rules[0].match.path")
 
-    def test_rules_of_the_other_kind_name_the_command(self):
+    def test_error_for_rules_of_the_other_kind_names_the_right_command(self):
         theirs = sluice("validate", SOURCE / "docker" / "envoy" / "rules")
         self.assertEqual(theirs.returncode, 1)
         self.assertIn("sluice validate --envoy DIR", theirs.stderr)

@@ -200,7 +200,7 @@ class DeniedTest(HoldTest):
         self.assertEqual(len(self.server.requests("check")), 2)  # one at the start, one when the wait ends
         self.assertIn("retry in 1 h", result.stderr.splitlines()[-1])
 
-    def test_a_denial_without_retry_is_not_waited_for(self):
+    def test_a_denial_without_retry_after_is_not_waited_for(self):
         self.server.check = lambda _: pb.CheckLimitResponse(decision=pb.DECISION_DENIED)
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -369,7 +369,7 @@ class TerminalTest(HoldTest):
         self.assertEqual(os.waitstatus_to_exitcode(status), exit_status)
         self.assert_released()
 
-    def test_key_reaches_the_command_once_and_it_may_read(self):
+    def test_key_reaches_the_command_once_and_the_command_may_read(self):
         process, terminal = self.start_at_terminal(
             "trap 'echo GOT INT' INT; echo ready; while ! read line; do :; done; echo read $line"
         )

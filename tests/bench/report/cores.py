@@ -49,7 +49,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """Assumes so if there are not two cores: then it is unknown which ones are used."""
+        """True if there are not two cores: then it is unknown which ones are used."""
         if self._count != 2:
             return True
         try:

@@ -194,14 +194,14 @@ class RedisCluster:
 
 def start(command, **options):
     """A process that ends with this one, even if this one is killed. Ctrl-C on the terminal does
-    not reach it, so that it can be stopped in order.
+    not reach the process, so that it can be stopped in order.
     """
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
                             stdin=subprocess.DEVNULL, start_new_session=True, **options)
 
 
 def answers_on(page):
-    """The answers on the metrics page. It counts by rule, so this is only for checks that one rule decides."""
+    """The answers on the metrics page. The page counts by rule, so this is only for checks that one rule decides."""
     decisions, sources, errors = (collections.Counter() for _ in range(3))
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
         label = dict(re.findall(r'(\w+)="([^"]*)"', labels))

@@ -75,7 +75,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # how often a measurement is repeated that is made once for all rounds; odd
+TRIES = 3  # the repetitions of a measurement that is made once for all rounds; odd
 
 UNARY = Load()
 HOT_KEY = Load(users=1)

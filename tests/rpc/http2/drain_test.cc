@@ -75,7 +75,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
 }
 
 // If timeouts are checked while the notice is on its way, its PING must not count as unanswered.
-TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_StillLastsInFull) {
+TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
   RawClient client(served.address());

@@ -68,7 +68,7 @@ TEST(LimitsTest, Connections_BeyondTheLimit_ReplaceAnIdleOne) {
   EXPECT_THAT(served.metrics(), HasSubstr("reason=\"replaced\"} 1"));
 }
 
-TEST(LimitsTest, Connections_BeyondTheLimitWhileAllWait_AreRefusedAndSoonClosed) {
+TEST(LimitsTest, Connections_BeyondTheLimitWhileAllHaveCalls_AreRefusedAndSoonClosed) {
   Served served({.max_connections = 1}, {.no_place = kShort});
   RawClient first(served.address());
   first.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});

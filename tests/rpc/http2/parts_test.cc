@@ -74,7 +74,7 @@ TEST(RequestHeadTest, Size_OverTheLimit_IsTooLarge) {
   EXPECT_TRUE(head.too_large());
 }
 
-TEST(RequestHeadTest, LargeBytes_OfKeptFields_AreClearedWithThem) {
+TEST(RequestHeadTest, LargeBytes_CountKeptFieldsOnly_AreZeroAfterClear) {
   const std::vector<std::string> names = {"authorization"};
   RequestHead head;
   head.Add(":path", std::string(10'000, 'p'), names);

@@ -70,7 +70,7 @@ TEST_F(StreamTest, Messages_ThatGrowHugelyWhenDecompressed_LetOthersRunInBetween
   client_.SendData(1, body, true);
   EXPECT_EQ(client_.Await(1).data.size(), kMessages * 200'005U);
   EXPECT_EQ(served_.seen().half_closed, 1);
-  served_.threads().RunOn(0, [](net::EpollLoop&) {});  // so that the last note is written
+  served_.threads().RunOn(0, [](net::EpollLoop&) {});  // waits for the last `note`
   EXPECT_LE(most_per_iteration, 2);
 }
 
