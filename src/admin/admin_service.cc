@@ -15,7 +15,7 @@
 #include "admin/explain.h"
 #include "admin/reset_limit.h"
 #include "api/answer_writer.h"
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 #include "base/log.h"
 #include "config/rule_yaml.h"
 
@@ -34,7 +34,7 @@ class AdminHandler : public rpc::UnaryHandler {
     const auto admitted = AdmitOperator(uses_->access, call);
     if (!admitted) return Fail(admitted.error());
     operator_ = fmt::format("{} ({})", *admitted, call.peer().address);
-    if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    if (!ParseMessage(bytes, message_)) {
       return Fail(InvalidArgument("the request is not a valid protobuf message"));
     }
     Answer(call);

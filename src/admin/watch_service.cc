@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sluice/v1/admin.pb.h>
 
+#include "api/received_message.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -122,7 +123,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
   void OnMessage(std::string_view message) override {
     if (!open_) return;
     v1::WatchRequest request;
-    if (watching_ || !request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+    if (watching_ || !ParseMessage(message, request)) {
       return End({rpc::StatusCode::kInvalidArgument, "expects one WatchRequest"});
     }
     const auto caller = AdmitOperator(*access_, *call_);

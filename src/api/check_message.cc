@@ -1,7 +1,5 @@
 #include "api/check_message.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
@@ -9,22 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "api/malformed_message.h"
+#include "api/received_message.h"
+#include "api/wire_reader.h"
 #include "base/text.h"
 
 namespace sluice {
 namespace {
-
-using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedInputStream;
-
-// The tags of fields on the wire. Fields of other types with these numbers are unknown.
-constexpr std::uint32_t BytesTag(int field) {
-  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-}
-constexpr std::uint32_t NumberTag(int field) {
-  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
-}
 
 // Release frees the memory of a larger message.
 constexpr std::size_t kMaxKeptBytes = 4096;
@@ -37,32 +25,7 @@ struct OtherFields {
   std::optional<google::protobuf::Duration> max_delay;
   std::optional<google::protobuf::Duration> lease_ttl;
   std::optional<google::protobuf::Timestamp> charged_at;
-  bool too_many_attributes = false;
-  bool too_many_amounts = false;
 };
-
-// Calls `read(tag, input)` for each field of a message. Returns false if `read` does, or if the
-// bytes are malformed.
-template <typename Read>
-bool ForEachField(std::string_view bytes, const Read& read) {
-  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                         static_cast<int>(bytes.size()));
-  while (const std::uint32_t tag = input.ReadTag()) {
-    if (!read(tag, input)) return false;
-  }
-  return input.ConsumedEntireMessage();
-}
-
-bool ReadBytes(CodedInputStream& input, std::string_view& bytes) {
-  int size = 0;
-  const void* begin = nullptr;
-  int left = 0;
-  if (!input.ReadVarintSizeAsInt(&size)) return false;
-  input.GetDirectBufferPointerInline(&begin, &left);
-  if (size > left) return false;
-  bytes = {static_cast<const char*>(begin), static_cast<std::size_t>(size)};
-  return input.Skip(size);
-}
 
 bool ReadText(CodedInputStream& input, std::string_view& text) {
   return ReadBytes(input, text) && IsValidUtf8(text);
@@ -80,24 +43,21 @@ bool ReadValue(CodedInputStream& input, std::uint32_t tag, std::int64_t& value) 
   return true;
 }
 
-// Reads an entry of a map into `to`. If the name is known, the last entry counts. Further names
-// than `most` are skipped, because the search among the earlier ones is cheap only while these are
-// few.
+// Reads an entry of a map into `to`. If the name is known, the last entry counts. `to` gets at most
+// one name more than `most`: the search among the names is cheap only while they are few.
 template <typename Item>
-bool ReadEntry(CodedInputStream& input, std::size_t most, std::vector<Item>& to, bool& too_many) {
+bool ReadEntry(CodedInputStream& input, int& left, std::size_t most, std::vector<Item>& to) {
   std::string_view bytes;
   Item item{};
   const auto read = [&item](std::uint32_t tag, CodedInputStream& entry) {
     return tag == BytesTag(1) ? ReadText(entry, item.name) : ReadValue(entry, tag, item.value);
   };
-  if (!ReadBytes(input, bytes) || !ForEachField(bytes, read)) return false;
+  if (!ReadBytes(input, bytes) || !ForEachField(bytes, left, read)) return false;
   const auto known = std::ranges::find(to, item.name, &Item::name);
   if (known != to.end()) {
     known->value = item.value;
-  } else if (to.size() < most) {
+  } else if (to.size() <= most) {
     to.push_back(item);
-  } else {
-    too_many = true;
   }
   return true;
 }
@@ -108,20 +68,20 @@ bool ReadMessage(CodedInputStream& input, std::optional<Message>& to) {
   std::string_view bytes;
   if (!ReadBytes(input, bytes)) return false;
   if (!to) to.emplace();
-  CodedInputStream message(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                           static_cast<int>(bytes.size()));
+  CodedInputStream message = InputOf(bytes);
   return to->MergePartialFromCodedStream(&message) && message.ConsumedEntireMessage();
 }
 
 bool ReadRequest(std::string_view bytes, CheckRequest& to, OtherFields& others) {
   using Field = v1::CheckLimitRequest;
-  return ForEachField(bytes, [&](std::uint32_t tag, CodedInputStream& input) {
+  int left = kMaxFields;
+  return ForEachField(bytes, left, [&](std::uint32_t tag, CodedInputStream& input) {
     std::uint64_t number = 0;
     switch (tag) {
       case BytesTag(Field::kDomainFieldNumber):
         return ReadText(input, to.domain);
       case BytesTag(Field::kAttributesFieldNumber):
-        return ReadEntry(input, kMaxAttributes, to.attributes, others.too_many_attributes);
+        return ReadEntry(input, left, kMaxAttributes, to.attributes);
       case NumberTag(Field::kCostFieldNumber):
         if (!input.ReadVarint64(&number)) return false;
         to.cost = static_cast<std::int64_t>(number);
@@ -137,7 +97,7 @@ bool ReadRequest(std::string_view bytes, CheckRequest& to, OtherFields& others) 
       case BytesTag(Field::kMaxDelayFieldNumber):
         return ReadMessage(input, others.max_delay);
       case BytesTag(Field::kAmountsFieldNumber):
-        return ReadEntry(input, kMaxAmounts, to.amounts, others.too_many_amounts);
+        return ReadEntry(input, left, kMaxAmounts, to.amounts);
       case BytesTag(Field::kLeaseTtlFieldNumber):
         return ReadMessage(input, others.lease_ttl);
       default:
@@ -194,9 +154,9 @@ Result<void> Interpret(const OtherFields& from, CheckRequest& to) {
     return InvalidArgument(
         fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
   }
-  if (from.too_many_attributes) return TooMany("attributes", kMaxAttributes);
+  if (to.attributes.size() > kMaxAttributes) return TooMany("attributes", kMaxAttributes);
   if (auto mode = InterpretMode(from, to.demand); !mode) return mode;
-  if (from.too_many_amounts) return TooMany("amounts", kMaxAmounts);
+  if (to.amounts.size() > kMaxAmounts) return TooMany("amounts", kMaxAmounts);
   if (to.TakesNothing()) to.demand.mode = Mode::kPeek;
   if (from.charged_at) {
     if (auto at = InterpretChargedAt(*from.charged_at, to.demand); !at) return at;
@@ -275,7 +235,8 @@ Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& 
     if (!too_many) checks.push_back(check);
     return !too_many;
   };
-  const bool well_formed = ForEachField(bytes, read);
+  int left = kMaxFields;
+  const bool well_formed = ForEachField(bytes, left, read);
   if (too_many) return TooMany("checks", kMaxChecksPerMessage);
   if (!well_formed) return InvalidArgument("checks: not a valid protobuf message");
   if (checks.empty()) {

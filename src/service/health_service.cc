@@ -6,7 +6,7 @@
 
 #include <grpc/health/v1/health.pb.h>
 
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 
 namespace sluice {
 
@@ -21,7 +21,7 @@ constexpr std::size_t kMaxUnsent = 64;
 // The service that a request asks for. Empty if the bytes are malformed.
 std::optional<std::string> ParseRequest(std::string_view bytes) {
   HealthCheckRequest request;
-  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return std::nullopt;
+  if (!ParseMessage(bytes, request)) return std::nullopt;
   return std::move(*request.mutable_service());
 }
 

@@ -6,16 +6,20 @@
 
 #include "api/answer_writer.h"
 #include "api/check_message.h"
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 
 namespace sluice {
 
 void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
-  const bool parsed = Parse(bytes);
+  const Caller* known = nullptr;
   if (access_ != nullptr) {
     const auto caller = access_->Identify(call);
     if (!caller) return Finish(ToStatus(caller.error()));
-    const auto may = access_->MayUseLease(**caller, message_.lease_id());
+    known = *caller;
+  }
+  const bool parsed = Parse(bytes);
+  if (known != nullptr) {
+    const auto may = access_->MayUseLease(*known, message_.lease_id());
     if (!may) return Finish(ToStatus(may.error()));
   }
   if (!parsed) {
@@ -30,18 +34,17 @@ void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
 }
 
 bool LeaseHandler::Parse(std::string_view bytes) {
-  const auto size = static_cast<int>(bytes.size());
   message_.Clear();
   amounts_.clear();
   if (action_ != Action::kSettle) {
     v1::ReleaseLeaseRequest message;  // a RenewLeaseRequest has only the first of these fields
-    const bool parsed = message.ParseFromArray(bytes.data(), size);
+    const bool parsed = ParseMessage(bytes, message);
     message_.set_lease_id(std::move(*message.mutable_lease_id()));
     message_.set_hold_outcome(message.hold_outcome());
     if (message.has_duration()) *message_.mutable_duration() = message.duration();
     return parsed;
   }
-  const bool parsed = message_.ParseFromArray(bytes.data(), size);
+  const bool parsed = ParseMessage(bytes, message_);
   for (const auto& [name, value] : message_.amounts()) {
     amounts_.push_back({name, static_cast<std::int64_t>(value)});
   }

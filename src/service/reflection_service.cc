@@ -12,7 +12,7 @@
 #include <grpc/reflection/v1/reflection.pb.h>
 #include <grpc/reflection/v1alpha/reflection.pb.h>
 
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 
 namespace sluice {
 namespace {
@@ -71,7 +71,7 @@ class ReflectionHandler final : public rpc::StreamHandler {
 
   void OnMessage(std::string_view message) override {
     Request request;
-    if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+    if (!ParseMessage(message, request)) {
       return Finish({rpc::StatusCode::kInvalidArgument, "expects ServerReflectionRequests"});
     }
     Response response;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 #include "tests/support/random.h"
 
 namespace sluice {
@@ -210,6 +210,12 @@ std::string WithAmounts(int count) {
   return request.SerializeAsString();
 }
 
+std::string Repeated(std::string_view bytes, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += bytes;
+  return all;
+}
+
 std::vector<Refusal> Refusals() {
   v1::CheckLimitRequest long_id;
   long_id.set_request_id(std::string(256, 'x'));
@@ -244,6 +250,9 @@ std::vector<Refusal> Refusals() {
       {"ManyAmounts", WithAmounts(17), "amounts: more than 16"},
       {"BadAmountName", "\x4a\x03\x0a\x01\xff", "amounts: not valid UTF-8"},
       {"Truncated", "\x0a\x05x", "not a valid protobuf message"},
+      {"ManyFields", Repeated("\x0a\x01x", 4097), "at most 4096 fields"},
+      {"ManyEmptyAttributes", Repeated(std::string("\x12\0", 2), 4097), "at most 4096 fields"},
+      {"ManyFieldsInEntries", Repeated("\x12\x06\x0a\x01k\x12\x01v", 1366), "at most 4096 fields"},
   };
 }
 
@@ -313,14 +322,27 @@ TEST(CheckMessage_OfOneThread, EachKeepsItsTexts) {
 
 TEST(CheckMessage_ManyAttributesOfOneName, AreOne) {
   std::string bytes;
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < 1'000; ++i) {
     bytes += "\x12\x06\x0a\x01k\x12\x01" + std::string(1, static_cast<char>('a' + i % 26));
   }
   CheckMessage message;
   CheckRequest parsed;
   ASSERT_TRUE(message.Parse(bytes, parsed));
   ASSERT_EQ(1U, parsed.attributes.size());
-  EXPECT_EQ(std::string(1, 'a' + 9'999 % 26), parsed.attributes[0].value);
+  EXPECT_EQ(std::string(1, 'a' + 999 % 26), parsed.attributes[0].value);
+}
+
+TEST(ReceivedMessage_OfManyFields, IsRefused) {
+  const auto parsed = [](std::string_view entry, int times) {
+    v1::SettleLeaseRequest message;
+    return ParseMessage(Repeated(entry, times), message);
+  };
+  const std::string amount = "\x1a\x05\x0a\x01k\x10\x07";  // with its name and number, three fields
+  EXPECT_TRUE(parsed(amount, 1365));
+  EXPECT_FALSE(parsed(amount, 1366));
+  const std::string unknown = "\x9b\x06\x9c\x06";  // an empty group
+  EXPECT_TRUE(parsed(unknown, 1024)) << "4 KiB are little work";
+  EXPECT_FALSE(parsed(unknown, 1025));
 }
 
 TEST(CheckMessage_AmountTwice, TheLastCounts) {

@@ -10,15 +10,22 @@
 
 #include <fmt/format.h>
 
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 #include "base/text.h"
 
 namespace sluice::envoy {
 namespace {
 
+// Envoy sends one descriptor for each action of a route. Each needs some 2 KB until the answer.
+constexpr int kMaxDescriptors = 100;
+
 constexpr auto kMaxHits = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Result<void> Validate(const Request& request) {
+  if (request.descriptors_size() > kMaxDescriptors) {
+    return InvalidArgument(fmt::format("descriptors: {} are too many; at most {} are allowed",
+                                       request.descriptors_size(), kMaxDescriptors));
+  }
   for (int i = 0; i < request.descriptors_size(); ++i) {
     const RequestedDescriptor& it = request.descriptors(i);
     const auto unit = static_cast<std::size_t>(it.limit().unit());
@@ -147,10 +154,8 @@ void AddHeaders(const Decided& from, Response& to) {
 }  // namespace
 
 Result<void> ParseRequest(std::string_view bytes, Request& request) {
-  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Validate(request);
-  }
-  return MalformedMessage(*request.GetDescriptor(), bytes);
+  if (!ParseMessage(bytes, request)) return MalformedMessage(*request.GetDescriptor(), bytes);
+  return Validate(request);
 }
 
 void ReadEntries(const RequestedDescriptor& descriptor, std::vector<Entry>& entries) {

@@ -1,6 +1,5 @@
-#include "api/malformed_message.h"
+#include "api/received_message.h"
 
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/wire_format.h>
 
@@ -9,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "api/wire_reader.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -19,6 +19,28 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
+
+// A message of at most this size is small work, whatever it contains.
+constexpr std::size_t kSmall = 4096;
+constexpr std::size_t kMaxSearched = 64 * 1024;
+
+// Subtracts the number of fields from `left`, or returns false if they are more. Groups, which no
+// message of ours has, are refused, because they can nest.
+bool HasFewFields(const Descriptor& type, std::string_view bytes, int& left) {
+  const auto read = [&](std::uint32_t tag, CodedInputStream& input) {
+    const auto wire_type = WireFormatLite::GetTagWireType(tag);
+    if (wire_type == WireFormatLite::WIRETYPE_START_GROUP) return false;
+    if (wire_type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      return WireFormatLite::SkipField(&input, tag);
+    }
+    std::string_view inner;
+    if (!ReadBytes(input, inner)) return false;
+    const auto* const field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    return field == nullptr || field->message_type() == nullptr ||
+           HasFewFields(*field->message_type(), inner, left);
+  };
+  return ForEachField(bytes, left, read);
+}
 
 // The path of the first text that is not UTF-8. Empty if all texts are UTF-8.
 std::string FindInvalidText(const Descriptor& type, std::string_view bytes) {
@@ -45,15 +67,24 @@ void Log(google::protobuf::LogLevel, const char*, int, const std::string& messag
 
 }  // namespace
 
+bool ParseMessage(std::string_view bytes, google::protobuf::Message& message) {
+  int left = kMaxFields;
+  return (bytes.size() <= kSmall || HasFewFields(*message.GetDescriptor(), bytes, left)) &&
+         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
 void ReadFields(std::string_view bytes, UnknownFieldSet& fields) {
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
+  if (bytes.size() > kMaxSearched) return;
+  CodedInputStream input = InputOf(bytes);
   google::protobuf::internal::WireFormat::SkipMessage(&input, &fields);
 }
 
 Error MalformedMessage(const Descriptor& type, std::string_view bytes) {
   const std::string field = FindInvalidText(type, bytes);
-  if (field.empty()) return InvalidArgument("the request is not a valid protobuf message");
+  if (field.empty()) {
+    return InvalidArgument(fmt::format(
+        "the request is not a valid protobuf message of at most {} fields", kMaxFields));
+  }
   return InvalidArgument(fmt::format("{}: not valid UTF-8", field));
 }
 
