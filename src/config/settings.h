@@ -223,7 +223,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
                             {"deny", Unmatched::kDeny})},
       {"fleet_share", "SHARE", "auto",
        "this server's share of every limit while Redis is unavailable: auto (servers count each "
-       "other in Redis, and a server is not ready until it has been counted) or a number",
+       "other in Redis; a server is not ready until it has been counted; above 1,000 servers, none "
+       "has a share, and local denies) or a number",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is unavailable",
