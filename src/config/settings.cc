@@ -1,5 +1,6 @@
 #include "config/settings.h"
 
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -52,7 +53,8 @@ class Reader {
         // The message does not quote the argument, which may be the value of a flag, such as a URL
         // with a password.
         Report(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
-               Unknown("flag", flag, &Setting::flag, kConfigFlag));
+               Unknown("flag", flag, &Setting::flag,
+                       {kConfigFlag, "--envoy-env", "--help", "--version"}));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
                                !arguments[i + 1].starts_with("--");
         if (has_value) ++i;
@@ -77,7 +79,7 @@ class Reader {
       if (setting != nullptr || name == kConfigVariable) {
         Give(setting, std::string(entry.substr(equals + 1)), name, variables_);
       } else if (!IsFromKubernetes(name) && !IsOfTheTool(name)) {
-        Report(name, Unknown("variable", name, &Setting::variable, kConfigVariable));
+        Report(name, Unknown("variable", name, &Setting::variable, {kConfigVariable}));
       }
     }
   }
@@ -94,7 +96,7 @@ class Reader {
       if (setting != nullptr) {
         file_.push_back({setting, value, at.ToString()});
       } else {
-        at.message = Unknown("setting", key, &Setting::key, "");
+        at.message = Unknown("setting", key, &Setting::key, {});
         errors_.push_back(at.ToString());
       }
     }
@@ -138,14 +140,14 @@ class Reader {
     return !setting.is_secret || named == &setting.variable;
   }
 
-  // The error for a name that no setting has.
+  // The error for a name that neither a setting nor `others` has.
   std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
-                      std::string_view config) const {
+                      std::initializer_list<std::string_view> others) const {
     std::vector<std::string_view> known;
     for (const Setting& setting : table_) {
       if (IsNamedBy(setting, name)) known.push_back(setting.*name);
     }
-    if (!config.empty()) known.push_back(config);
+    known.insert(known.end(), others);
     const std::string guess = DidYouMean(found, known);
     if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
     return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));

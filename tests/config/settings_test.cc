@@ -231,6 +231,8 @@ TEST(Settings_WrongValue, ErrorNamesPlaceAndAllowedValues) {
            {{"--admin-token", "sesame"}, {}, "--admin-token: no such flag"},
            {{"--grpc"}, {}, "--grpc: found no value after it"},
            {{"serve"}, {}, "argument 1: no such flag; allowed are --rules, "},
+           {{"--verison"}, {}, "--verison: no such flag (did you mean \"--version\"?)"},
+           {{"serve"}, {}, ", --config, --envoy-env, --help, --version"},
            {{}, {"SLUICE_RULS=x"}, "SLUICE_RULS: no such variable (did you mean"},
            {{}, {"SLUICE_HTTP=x"}, "SLUICE_HTTP: \"x\" is not an address"},
            {{"--redis-timeout", "5"}, {}, "--redis-timeout: found \"5\"; allowed is a duration"},
