@@ -186,9 +186,8 @@ class Reader {
   void CheckRedisTls() {
     const std::string& certificate = settings_.redis_tls_certificate;
     const std::string& key = settings_.redis_tls_key;
-    Require(certificate.empty() == key.empty(),
-            key.empty() ? "redis.tls.certificate" : "redis.tls.key",
-            "a certificate needs its private key, as redis.tls.key, and a key its certificate");
+    Require(certificate.empty() == key.empty(), "redis.tls",
+            "redis.tls.certificate and redis.tls.key must be set together");
     const auto given = settings_.redis_tls_ca + certificate + key + settings_.redis_tls_server_name;
     Require(given.empty() || settings_.uses_redis_tls(), "redis.tls",
             "has no effect unless redis.url begins with rediss");
@@ -196,7 +195,7 @@ class Reader {
 
   void CheckXds(const XdsSettings& xds) {
     Require(xds.certificate.empty() == xds.key.empty(), "envoy.xds.tls",
-            "a certificate needs its private key, and a key its certificate");
+            "envoy.xds.tls.certificate and envoy.xds.tls.key must be set together");
     Require(!xds.ca.empty() || (xds.certificate + xds.server_name).empty(), "envoy.xds.tls",
             "has no effect without envoy.xds.tls.ca");
     Require(xds.longest_pause >= xds.first_pause, "envoy.xds.longest_pause",
