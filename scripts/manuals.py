@@ -67,6 +67,7 @@ class ServerHelp:
     def __init__(self, text):
         self.description, _, rest = text.partition("\n\n")
         pairs = re.findall(r"(?m)^  (\S.*)((?:\n      .*)*)", rest)
+        self.footer = text.rpartition("\n\n")[2].strip()
         self.settings = [(term, " ".join(below.split())) for term, below in pairs]
 
 
@@ -95,7 +96,8 @@ def server_page(version, server):
     name, _, description = server.description.partition(": ")
     summary, _, more = description.partition(". ")
     body = f".SH SYNOPSIS\n{escape(name + ' [OPTIONS]')}\n.SH OPTIONS\n{escape(more)}\n"
-    return page("sluiced", 8, version, summary, body + listed(server.settings))
+    body += f"{listed(server.settings)}.PP\n{escape(server.footer)}\n"
+    return page("sluiced", 8, version, summary, body)
 
 
 def flags_of(pairs):

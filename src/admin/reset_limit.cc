@@ -20,10 +20,11 @@ Error NoSuchRule(const CheckRequest& request, std::string_view rule,
                  std::span<const RuleMatch> matches) {
   std::vector<std::string_view> names;
   for (const RuleMatch& match : matches) names.emplace_back(match.rule->rule.name);
-  return {ErrorCode::kNotFound,
-          fmt::format("rule: no \"{}\" in domain \"{}\" matches these attributes; {}{}", rule,
-                      request.domain,
-                      names.empty() ? "none does" : "those that do: ", fmt::join(names, ", "))};
+  return {
+      ErrorCode::kNotFound,
+      fmt::format(
+          "rule: no rule \"{}\" of domain \"{}\" matches these attributes; matching rules: {}",
+          rule, request.domain, names.empty() ? "none" : fmt::to_string(fmt::join(names, ", ")))};
 }
 
 // The keys of `rule`, or of all rules if `rule` is empty.

@@ -153,7 +153,9 @@ ExitStatus Main(std::vector<std::string> arguments) {
     fmt::print(
         "sluiced: the rate-limit server. Flags override SLUICE_* variables, which override the "
         "file.\n\n{}  --envoy-env\n      also reads the variables of Envoy's rate limit service; "
-        "flags override them\n  --help\n  --version\n",
+        "flags override them\n  --help\n  --version\n\n"
+        "Exit status: 0 after a clean stop, 1 if sluiced cannot run (such as an address in use), "
+        "2 if settings\nor rules have mistakes.\n",
         DescribeSettings());
     return kStopped;
   }

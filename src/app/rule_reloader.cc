@@ -47,9 +47,9 @@ double ToNumber(const std::string& fingerprint) {
 RuleReloader::RuleReloader(const Dependencies& dependencies, Options options, RuleReading first)
     : dependencies_(dependencies),
       options_(std::move(options)),
-      last_success_(dependencies.metrics.GaugeFor(
-          "sluice_rules_last_reload_success",
-          "1 if the last reload was without mistakes, 0 if it failed and the old rules stay.")),
+      last_success_(dependencies.metrics.GaugeFor("sluice_rules_last_reload_success",
+                                                  "1 if the last reload was without mistakes, 0 if "
+                                                  "it failed and the old rules stay in force.")),
       last_time_(dependencies.metrics.GaugeFor("sluice_rules_last_reload_timestamp_seconds",
                                                "Time of the last reload without mistakes.")),
       loaded_(dependencies.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),

@@ -253,7 +253,7 @@ void Server::DoUpkeep() {
 Result<void> Server::StartHttp(const Settings& settings) {
   const auto ready = [this, needs_redis = settings.ready_needs_redis] {
     if (health_.stopping()) return HttpResponse{.status = 503, .body = "stopping\n"};
-    if (!health_.ready()) return HttpResponse{.status = 503, .body = "no rules by xDS yet\n"};
+    if (!health_.ready()) return HttpResponse{.status = 503, .body = "no rules from xDS yet\n"};
     if (!Ready(needs_redis)) return HttpResponse{.status = 503, .body = "no redis\n"};
     return HttpResponse{.body = "ready\n"};
   };

@@ -67,9 +67,10 @@ void ServerRules::Show(MetricsRegistry& metrics) const {
                    [this] { return static_cast<double>(xds_->status().accepted); });
   metrics.ReadFrom("sluice_xds_refused_total", "Sets of rules refused for mistakes.",
                    [this] { return static_cast<double>(xds_->status().refused); });
-  metrics.ReadFrom("sluice_xds_last_set_refused",
-                   "1 if the last set of rules was refused for mistakes and older ones stay.",
-                   [this] { return xds_->status().last_refusal.empty() ? 0.0 : 1.0; });
+  metrics.ReadFrom(
+      "sluice_xds_last_set_refused",
+      "1 if the last set of rules was refused for mistakes and older rules stay in force.",
+      [this] { return xds_->status().last_refusal.empty() ? 0.0 : 1.0; });
 }
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ Result<std::vector<std::string>> ReadSecretsFile(const std::string& path) {
   if (secrets.empty()) secrets.emplace_back();
   for (const std::string& secret : secrets) {
     if (const auto valid = ValidateSecret(secret); !valid) {
-      return InvalidArgument(fmt::format("in {} {}", path, valid.error().message));
+      return InvalidArgument(fmt::format("{}: {}", path, valid.error().message));
     }
   }
   return secrets;
@@ -65,7 +65,8 @@ Result<std::string> ReadSecretFile(const std::string& path) {
   auto secrets = ReadSecretsFile(path);
   if (!secrets) return secrets.error();
   if (secrets->size() == 1) return std::move(secrets->front());
-  return InvalidArgument(fmt::format("{} holds {} lines; allowed is one", path, secrets->size()));
+  return InvalidArgument(
+      fmt::format("{}: found {} secrets; allowed is one", path, secrets->size()));
 }
 
 }  // namespace sluice

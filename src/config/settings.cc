@@ -1,5 +1,6 @@
 #include "config/settings.h"
 
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -52,7 +53,8 @@ class Reader {
         // The message does not quote the argument, which may be the value of a flag, such as a URL
         // with a password.
         Report(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
-               Unknown("flag", flag, &Setting::flag, kConfigFlag));
+               Unknown("flag", flag, &Setting::flag,
+                       {kConfigFlag, "--envoy-env", "--help", "--version"}));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
                                !arguments[i + 1].starts_with("--");
         if (has_value) ++i;
@@ -77,7 +79,7 @@ class Reader {
       if (setting != nullptr || name == kConfigVariable) {
         Give(setting, std::string(entry.substr(equals + 1)), name, variables_);
       } else if (!IsFromKubernetes(name) && !IsOfTheTool(name)) {
-        Report(name, Unknown("variable", name, &Setting::variable, kConfigVariable));
+        Report(name, Unknown("variable", name, &Setting::variable, {kConfigVariable}));
       }
     }
   }
@@ -94,7 +96,7 @@ class Reader {
       if (setting != nullptr) {
         file_.push_back({setting, value, at.ToString()});
       } else {
-        at.message = Unknown("setting", key, &Setting::key, "");
+        at.message = Unknown("setting", key, &Setting::key, {});
         errors_.push_back(at.ToString());
       }
     }
@@ -138,14 +140,14 @@ class Reader {
     return !setting.is_secret || named == &setting.variable;
   }
 
-  // The error for a name that no setting has.
+  // The error for a name that neither a setting nor `others` has.
   std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
-                      std::string_view config) const {
+                      std::initializer_list<std::string_view> others) const {
     std::vector<std::string_view> known;
     for (const Setting& setting : table_) {
       if (IsNamedBy(setting, name)) known.push_back(setting.*name);
     }
-    if (!config.empty()) known.push_back(config);
+    known.insert(known.end(), others);
     const std::string guess = DidYouMean(found, known);
     if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
     return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
@@ -184,9 +186,8 @@ class Reader {
   void CheckRedisTls() {
     const std::string& certificate = settings_.redis_tls_certificate;
     const std::string& key = settings_.redis_tls_key;
-    Require(certificate.empty() == key.empty(),
-            key.empty() ? "redis.tls.certificate" : "redis.tls.key",
-            "a certificate needs its private key, as redis.tls.key, and a key its certificate");
+    Require(certificate.empty() == key.empty(), "redis.tls",
+            "redis.tls.certificate and redis.tls.key must be set together");
     const auto given = settings_.redis_tls_ca + certificate + key + settings_.redis_tls_server_name;
     Require(given.empty() || settings_.uses_redis_tls(), "redis.tls",
             "has no effect unless redis.url begins with rediss");
@@ -194,7 +195,7 @@ class Reader {
 
   void CheckXds(const XdsSettings& xds) {
     Require(xds.certificate.empty() == xds.key.empty(), "envoy.xds.tls",
-            "a certificate needs its private key, and a key its certificate");
+            "envoy.xds.tls.certificate and envoy.xds.tls.key must be set together");
     Require(!xds.ca.empty() || (xds.certificate + xds.server_name).empty(), "envoy.xds.tls",
             "has no effect without envoy.xds.tls.ca");
     Require(xds.longest_pause >= xds.first_pause, "envoy.xds.longest_pause",

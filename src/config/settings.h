@@ -148,7 +148,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"redis.tls.certificate", "FILE", "none",
        "certificate chain (PEM) that this server presents to Redis",
        SetFile(to.redis_tls_certificate)},
-      {"redis.tls.key", "FILE", "none", "private key (PEM) of that certificate",
+      {"redis.tls.key", "FILE", "none", "private key (PEM) of redis.tls.certificate",
        SetFile(to.redis_tls_key)},
       {"redis.tls.server_name", "NAME", "none",
        "the name that Redis' certificates must have; none: the host that this server connects to",
@@ -168,23 +168,23 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics, /rules): see --grpc",
        SetListen(to.http)},
       {"http.max_connections", "COUNT", "auto",
-       "the part of max_connections for HTTP: one for each request that proxies may have in "
-       "progress at a time; auto: a quarter",
+       "how many of max_connections are for HTTP; proxies need one for each request in progress; "
+       "auto: a quarter",
        SetCount(to.http_max_connections, 1, 1'000'000, "auto")},
       {"metrics.listen", "ADDR", "off", "a second address, only for the page of metrics, or off",
        SetListenOr(to.metrics, {"off"})},
-      {"metrics.path", "PATH", "/metrics", "path of the page at that address",
+      {"metrics.path", "PATH", "/metrics", "path of the metrics page at metrics.listen",
        SetText(to.metrics_path)},
       {"tls.certificate", "FILE", "none",
        "certificate chain (PEM) for gRPC, HTTP and admin.listen on TCP; read again when it "
        "changes; none: no TLS",
        SetFile(to.tls_certificate)},
-      {"tls.key", "FILE", "none", "private key (PEM) of that certificate", SetFile(to.tls_key)},
+      {"tls.key", "FILE", "none", "private key (PEM) of tls.certificate", SetFile(to.tls_key)},
       {"tls.client_ca", "FILE", "none",
        "authorities (PEM) that sign callers' certificates; every caller then needs one",
        SetFile(to.tls_client_ca)},
       {"tls.http", "BOOL", "true",
-       "true or false: whether HTTP has TLS, too; false if probes or scrapers cannot use it",
+       "true or false: whether HTTP has TLS, too; false if probes or scrapers cannot use TLS",
        SetFlag(to.tls_http)},
       {"max_connections", "COUNT", "100000",
        "maximum number of connections of gRPC and HTTP together; fewer if the limit of open files "
@@ -218,12 +218,14 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "same as the admin token; separated by commas",
        SetIdentities(to.admin_identities)},
       {"unmatched", "WORD", "allow",
-       "allow or deny: requests that no rule matches, unless their domain sets it",
+       "allow or deny: the decision for requests that no rule matches, unless the rule file of "
+       "their domain sets unmatched",
        SetEither<Unmatched>(to.unmatched, {"allow", Unmatched::kAllow},
                             {"deny", Unmatched::kDeny})},
       {"fleet_share", "SHARE", "auto",
        "this server's share of every limit while Redis is unavailable: auto (servers count each "
-       "other in Redis, and a server is not ready until it has been counted) or a number",
+       "other in Redis; a server is not ready until it has been counted; above 1,000 servers, none "
+       "has a share, and local denies) or a number",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is unavailable",
@@ -239,8 +241,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"max_keys", "COUNT", "1000000", "maximum number of counters in the embedded store",
        SetCount(to.max_keys, 1, 1'000'000'000)},
       {"max_memory", "SIZE", "256MiB",
-       "maximum memory of these counters, in KiB, MiB or GiB; a sliding log takes 24 bytes for "
-       "each check admitted, a slot's holder 160",
+       "maximum memory of the embedded store's counters, in KiB, MiB or GiB; a sliding log takes "
+       "24 bytes for each check admitted, a slot's holder 160",
        SetBytes(to.max_memory)},
       {"envoy.rules", "DIR", "none",
        "directory of rule files of Envoy's rate limit service, which is served in addition to "
@@ -266,7 +268,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "certificate chain (PEM) that this server presents to the control plane; these files are "
        "read for each connection",
        SetText(to.envoy.xds.certificate)},
-      {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of that certificate",
+      {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of envoy.xds.tls.certificate",
        SetText(to.envoy.xds.key)},
       {"envoy.xds.tls.server_name", "NAME", "none",
        "the name that the control plane's certificate must have; none: the host that this server "
@@ -276,7 +278,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "maximum of that wait, which doubles while the control plane is unavailable",
+       "maximum of envoy.xds.first_pause, which doubles while the control plane is unavailable",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},
@@ -297,7 +299,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "true or false: whether a request over one of Envoy's limits is counted",
        SetFlag(to.envoy.count_denied)},
       {"envoy.near_limit_ratio", "RATIO", "0.8",
-       "the part of a limit above which metrics count hits as near it",
+       "the part of a limit above which metrics count hits as near the limit",
        SetRatio(to.envoy.near_limit_ratio)},
       {"envoy.metric_names", "BOOL", "false",
        "true or false: whether Envoy's calls are also counted under the names of Envoy's service",

@@ -154,10 +154,10 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   const Verdict& verdict = limit.verdict;
   show(row.limit_now, "sluice_adaptive_limit",
        "The limit in force of a rule with adapt, at its latest check.", verdict.limit);
-  show(row.least_limit, "sluice_adaptive_limit_min", "The lower bound of that limit, `min`.",
-       limit.lower_bound);
+  show(row.least_limit, "sluice_adaptive_limit_min",
+       "The lower bound of the limit of a rule with adapt, its min.", limit.lower_bound);
   show(row.slots_held, "sluice_adaptive_slots_held",
-       "Slots of that limit held after its latest check, at most the limit.",
+       "Slots of a rule with adapt that are held after its latest check, at most its limit.",
        verdict.limit - verdict.remaining);
 }
 
@@ -191,7 +191,7 @@ void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {
     if (!match.limits.empty()) continue;
     if (match.outcome == Outcome::kSkipped) {
       MetricIn(RowAt(match.rule->id).skipped, "sluice_rules_skipped_total",
-               "Checks that skipped a rule because an attribute of its per is missing.",
+               "Checks that skipped a rule because an attribute of the rule's \"per\" is missing.",
                [&] { return LabelsOf(*match.rule); })
           .Increment();
     } else {

@@ -1,6 +1,6 @@
-// Remembers counters that are full. Until such a counter can admit again, matching requests are
-// denied without the store. Only enforced limits are remembered, because if one of them denies, no
-// rule is charged. An entry stays true unless units are given back (see Clearings). If another
+// Remembers counters that are exhausted. Until such a counter can admit again, matching requests
+// are denied without the store. Only enforced limits are remembered, because if one of them denies,
+// no rule is charged. An entry stays true unless units are given back (see Clearings). If another
 // server gives units back, this server notices it within a second.
 //
 // Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted, which costs store calls

@@ -8,8 +8,8 @@ namespace {
 
 Counter& GrantUnits(MetricsRegistry& metrics, const char* fate) {
   return metrics.CounterFor("sluice_grant_units_total",
-                            "Units that this server took ahead: granted; returned (not used); or "
-                            "ended (neither used nor returned in time).",
+                            "Units that this server took in advance: granted; returned (not used); "
+                            "or ended (neither used nor returned in time).",
                             {{"fate", fate}});
 }
 

@@ -106,9 +106,10 @@ void LeaseCall::OnDecided() {
   if (const auto failed = failure()) return OnFailure(*failed);
   const bool is_missing = !name_.units || settled == Settled::kNotFound;
   if (asks_for_another_ && is_missing && MayNotBeReportedYet()) {
-    return OnLease(Error{ErrorCode::kUnavailable,
-                         "the store has just come back, and the server that granted the lease may "
-                         "not have reported it yet"});
+    return OnLease(Error{
+        ErrorCode::kUnavailable,
+        "the store has only just become available again, and the server that granted the lease may "
+        "not have reported it yet"});
   }
   if (demand.mode == Mode::kRenew && !admitted) {
     return OnLease(

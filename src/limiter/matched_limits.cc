@@ -9,9 +9,9 @@ namespace {
 constexpr std::int64_t kTooMany = -1;
 
 Error CountsTooMany(const LimitAnswer& limit) {
-  return InvalidArgument(
-      fmt::format("amounts: limits[{}] of rule \"{}\" counts more than 2^53 ({}) units of them",
-                  limit.index, limit.rule->rule.name, kMaxCost));
+  return InvalidArgument(fmt::format(
+      "amounts: limits[{}] of rule \"{}\" counts more than 2^53 ({}) units in this request",
+      limit.index, limit.rule->rule.name, kMaxCost));
 }
 
 }  // namespace

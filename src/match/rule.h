@@ -132,7 +132,7 @@ struct Rule {
   bool shadow = false;
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
-  bool deny_cache = true;  // whether a server may deny from memory while a counter is full
+  bool deny_cache = true;  // whether a server may deny from memory while a counter is exhausted
   Duration max_lease_ttl = kDefaultMaxLeaseTtl;  // of leases of units
 
   bool operator==(const Rule&) const = default;

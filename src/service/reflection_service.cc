@@ -43,8 +43,8 @@ const FileDescriptor* FileOfExtension(const ExtensionRequest& request) {
 void AnswerWithExtensionNumbers(const std::string& name, Response& response) {
   const Descriptor* type = Pool().FindMessageTypeByName(name);
   if (type == nullptr) {
-    return SetError(rpc::StatusCode::kNotFound, "all_extension_numbers_of_type: not known here",
-                    response);
+    return SetError(rpc::StatusCode::kNotFound,
+                    "all_extension_numbers_of_type: unknown on this server", response);
   }
   auto& numbers = *response.mutable_all_extension_numbers_response();
   numbers.set_base_type_name(name);
@@ -114,14 +114,14 @@ class ReflectionHandler final : public rpc::StreamHandler {
       case Request::MESSAGE_REQUEST_NOT_SET:
         break;
     }
-    SetError(rpc::StatusCode::kInvalidArgument, "message_request: is not set, or not known here",
-             response);
+    SetError(rpc::StatusCode::kInvalidArgument,
+             "message_request: is not set, or unknown on this server", response);
   }
 
   // The requested file is always sent; its imports only once per stream.
   void AnswerWithFile(const FileDescriptor* file, Response& response) {
     if (file == nullptr) {
-      return SetError(rpc::StatusCode::kNotFound, "file: not known here", response);
+      return SetError(rpc::StatusCode::kNotFound, "file: unknown on this server", response);
     }
     sent_.erase(file);
     AddFile(*file, response);

@@ -309,8 +309,8 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
                "Send the command SIGTERM if the lease is lost, or not renewed in time");
   options.server.AddTo(app);
   app.footer(
-      "The lease is renewed while COMMAND runs, and released or settled when it ends in any way.\n"
-      "Signals are passed on to COMMAND.\n"
+      "The lease is renewed while COMMAND runs, and released or settled when COMMAND ends,\n"
+      "however it ends. Signals are passed on to COMMAND.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if\n"
       "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
       "says why.\n"

@@ -187,8 +187,7 @@ void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
   AddField(app, "--cost", log.mapping.cost, "Field of the cost; default: each request costs 1");
   AddFields(app, "--amount", log.mapping.amounts, "Field of an amount; repeatable");
   AddDuration(app, "--reorder",
-              "How late a line may come after a line with a later time, such as 5s; default: 1s",
-              log.reorder);
+              "Lines may be out of order by up to this time, such as 5s; default: 1s", log.reorder);
 }
 
 void DeclareReplay(CLI::App& app, Options& options) {

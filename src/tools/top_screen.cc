@@ -124,7 +124,8 @@ std::vector<std::string> KeyLines(const FleetState& fleet, const TopView& view) 
 
 std::string HelpLine(const TopView& view) {
   if (view.typing)
-    return fmt::format("filter: {}_  (Enter keeps it, Esc clears it)", LogText(view.filter));
+    return fmt::format("filter: {}_  (Enter keeps the filter, Esc removes it)",
+                       LogText(view.filter));
   const std::string filter =
       view.filter.empty() ? "" : fmt::format("filter: {}  ", LogText(view.filter));
   return fmt::format("{}d denied  c checks  n name  k keys  / filter  p {}  q quit", filter,

@@ -201,9 +201,10 @@ TEST_F(ResetLimitTest, OneRule_KeepsTheOthers) {
 }
 
 TEST_F(ResetLimitTest, RuleWithoutCountersForTheRequest_IsNotFound) {
-  for (const auto& [rule, said] : {std::pair("office", "those that do: per-user, per-address"),
-                                   {"nonsense", "no \"nonsense\" in domain \"shop\""},
-                                   {"per-address", "attribute \"client_ip\" is missing"}}) {
+  for (const auto& [rule, said] :
+       {std::pair("office", "; matching rules: per-user, per-address"),
+        {"nonsense", "rule: no rule \"nonsense\" of domain \"shop\" matches these attributes"},
+        {"per-address", "attribute \"client_ip\" is missing"}}) {
     const auto keys = Reset(rule);
     ASSERT_FALSE(keys) << rule;
     EXPECT_EQ(keys.error().code, ErrorCode::kNotFound);

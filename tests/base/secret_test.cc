@@ -33,8 +33,8 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
     const auto read = ReadSecretsFile(dir.Write("bad", text));
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().message,
-              "in " + (dir.path() / "bad").string() +
-                  " found no secret or an invalid one; allowed are printable ASCII characters "
+              (dir.path() / "bad").string() +
+                  ": found no secret or an invalid one; allowed are printable ASCII characters "
                   "except spaces");
   }
   EXPECT_FALSE(ReadSecretsFile("/no/such"));

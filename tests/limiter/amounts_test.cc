@@ -90,8 +90,8 @@ TEST_F(ModelTest, UnitsBeyondTheMaximum_AreInvalid_NothingIsTaken) {
   EXPECT_EQ(answer.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(
       answer.error().message,
-      "amounts: limits[2] of rule \"model\" counts more than 2^53 (9007199254740992) units of "
-      "them");
+      "amounts: limits[2] of rule \"model\" counts more than 2^53 (9007199254740992) units in "
+      "this request");
   EXPECT_EQ(Text(Consume({})), "allowed 2/1 100/0 1000/0");
 }
 

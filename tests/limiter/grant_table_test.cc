@@ -101,10 +101,13 @@ TEST_F(GrantTableTest, LittleOfTheGrantIsLeft_NextGrantIsAskedForInTime) {
 }
 
 TEST_F(GrantTableTest, CostBeyondTheGrant_ReturnsTheGrantInTheSameCall) {
-  ConsumeUntilGranted();
-  const CheckAnswer large = Consume(900);
+  const std::int64_t left = ConsumeUntilGranted().limits.at(0).verdict.remaining;
+  const int submitted = store_.submitted;
+  const CheckAnswer large = Consume(left);
   EXPECT_EQ(large.decision, Decision::kAllowed);
   EXPECT_EQ(large.source, Source::kStore);
+  EXPECT_EQ(store_.submitted, submitted + 1);
+  EXPECT_GT(Units("returned"), 0);
 }
 
 TEST_F(GrantTableTest, Lease_MayTakeWhatIsHeldHere) {

@@ -52,7 +52,7 @@ TEST(RecentStates, Reset_ForgetsTheState_OlderAnswersAreIgnored) {
   }
 }
 
-TEST(RecentStates, Full_LearnsEachNewState_StaysNearlyFull) {
+TEST(RecentStates, Full_LearnsEachNewState_EvictsTheOldest) {
   RecentStates states;
   const auto key = [](std::size_t i) { return "sluice:{shop/r/" + std::to_string(i) + "}"; };
   constexpr std::size_t kCounters = 3 * RecentStates::kMaxCounters;
@@ -61,10 +61,17 @@ TEST(RecentStates, Full_LearnsEachNewState_StaysNearlyFull) {
     states.Learn(key(i), seen);
     ASSERT_EQ(states.Find(key(i)), seen);
   }
-  std::size_t held = 0;
-  for (std::size_t i = 0; i < kCounters; ++i) held += states.Find(key(i)) ? 1 : 0;
-  EXPECT_LE(held, RecentStates::kMaxCounters);
-  EXPECT_GE(held, RecentStates::kMaxCounters * 9 / 10);
+  const auto held = [&](std::size_t from, std::size_t to) {
+    std::size_t count = 0;
+    for (std::size_t i = from; i < to; ++i) count += states.Find(key(i)) ? 1 : 0;
+    return count;
+  };
+  EXPECT_LE(held(0, kCounters), RecentStates::kMaxCounters);
+  EXPECT_GE(held(0, kCounters), RecentStates::kMaxCounters * 9 / 10);
+  // Random eviction would keep 79 % of the newest, and 9 % of the oldest.
+  constexpr std::size_t kNewest = RecentStates::kMaxCounters / 2;
+  EXPECT_GE(held(kCounters - kNewest, kCounters), kNewest * 9 / 10);
+  EXPECT_LE(held(0, RecentStates::kMaxCounters), RecentStates::kMaxCounters / 20);
 }
 
 TEST(RecentStates, HalfFull_EvictsAlmostNothing) {

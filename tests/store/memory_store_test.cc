@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <ctime>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -310,22 +311,24 @@ TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {
 
 TEST(MemoryStore, ManyThreadsOnSeveralCounters_AdmitExactlyTheLimit) {
   MemoryStore store(Clock::System(), {});
-  const FixedWindow limit{.limit = 1000, .window = std::chrono::hours(1)};
+  const FixedWindow limit{.limit = 30'000, .window = std::chrono::hours(1)};
   std::atomic<int> admitted{0};
   std::vector<std::thread> threads;
+  std::latch started(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 500; ++i) {
+      started.arrive_and_wait();
+      for (int i = 0; i < 5'000; ++i) {
         // Each thread names the shared counter and its own one in a different order.
         const CounterSpec shared{"shared", limit};
         const CounterSpec own{"own" + std::to_string(t), limit};
         BlockingCheck check(t % 2 == 0 ? std::vector{shared, own} : std::vector{own, shared});
-        admitted += check.RunOn(store).admitted ? 1 : 0;
+        admitted += check.RunHere(store).admitted ? 1 : 0;
       }
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(admitted, 1000);
+  EXPECT_EQ(admitted, 30'000);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST_F(RedisFaults, ReplyOfAGigabyte_ToALoginOrAReportOrALayoutQuery_IsRefused) 
     RedisStore store(threads_, Url(prefix + "127.0.0.1:" + std::to_string(server.port())), {});
     store.JoinFleet([](const redis::FleetView&) {});
     EXPECT_TRUE(WaitUntil(seconds(10), [&] {
-      return log.CountLines("a reply with more elements than requested") > 0;
+      return log.CountLines("a reply with more elements than expected") > 0;
     })) << asked;
     store.Stop();
   }

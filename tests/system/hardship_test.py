@@ -93,6 +93,15 @@ class HardshipTest(unittest.TestCase):
         running.wait_until(lambda: "refused: " in "".join(server.heard), 10, "logged")
         self.assertNotIn("cannot accept", "".join(server.heard))
 
+    def test_the_exit_status_is_1_if_an_address_is_in_use(self):
+        _, ready = running.start(command(), "ready grpc=")
+        second = subprocess.run(command("--grpc", address("grpc", ready)), stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(second.returncode, 1, second.stderr)
+        self.assertIn("Address already in use", second.stderr)
+        told = subprocess.run([SLUICED, "--help"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("1 if sluiced cannot run (such as an address in use)", told)
+
     def test_max_connections_bounds_grpc_and_http_together(self):
         _, ready = running.start(command("--max-connections", "8"), "ready grpc=")
         http = [connect(address("http", ready)) for _ in range(20)]

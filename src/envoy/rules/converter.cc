@@ -96,7 +96,7 @@ class Converter {
     for (const Descriptor& other : siblings) {
       if (&other == &descriptor) break;
       if (other.key != descriptor.key || other.value.empty()) continue;
-      way.notes.push_back(fmt::format("Envoy does not count here the requests that match {}.",
+      way.notes.push_back(fmt::format("Envoy does not count requests that match {} here.",
                                       YamlScalar(other.value)));
     }
   }
@@ -159,7 +159,7 @@ class Converter {
     if (descriptor.quota_mode) text_ += "  # quota_mode has no counterpart here.\n";
     if (limit.unit == Unit::kUnknown || limit.requests_per_unit == 0) return;
     text_ += fmt::format(
-        "  # To avoid twice the limit around a window boundary:\n"
+        "  # To prevent up to twice the limit around a window boundary:\n"
         "  #   {{algorithm: sliding_window, limit: {}, window: {}}}\n",
         limit.requests_per_unit, FormatDuration(LengthOf(limit.unit)));
   }

@@ -221,7 +221,7 @@ void XdsClient::ReadUntilBroken(const std::shared_ptr<Call>& call) {
   const bool is_known = !state_->status.connected && ended.error_message() == last_cause_;
   last_cause_ = ended.error_message();
   spdlog::log(is_known ? spdlog::level::debug : spdlog::level::warn,
-              "xds: the stream from {} has ended ({}); the rules in force stay", settings_.server,
+              "xds: the stream from {} has ended ({}); the rules stay in force", settings_.server,
               last_cause_.empty() ? "without a cause" : last_cause_);
 }
 

@@ -11,7 +11,7 @@ Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels&
     : name_(std::move(name)),
       shown_(metrics.GaugeFor("sluice_redis_breaker_state",
                               "State of the breaker: 0 closed, 1 half-open (a probe is in flight), "
-                              "2 open (rules decide by on_store_failure).",
+                              "2 open (on_store_failure of each rule decides).",
                               labels)),
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
                                    "How often the breaker has opened.")) {}
@@ -26,8 +26,8 @@ void Breaker::Open(std::string_view cause) {
   if (state_ != State::kClosed) return;
   openings_.Increment();
   spdlog::warn(
-      "redis {}: breaker open: {}; rules decide by on_store_failure until Redis answers in time "
-      "again",
+      "redis {}: breaker open: {}; on_store_failure of each rule decides until Redis answers in "
+      "time again",
       name_, cause);
   failed_probes_ = 0;
   Enter(State::kOpen);

@@ -9,11 +9,11 @@ namespace sluice::redis {
 
 constexpr std::array<ErrorKind, 18> kErrorKinds{{
     {.word = "NOSCRIPT",
-     .advice = "a client flushes its scripts (SCRIPT FLUSH)",
+     .advice = "a client flushes the scripts (SCRIPT FLUSH)",
      .remedy = "the script was flushed: it is loaded again, then the checks are sent again"},
     {.word = "MOVED",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",
-     .remedy = "the checks are sent to that node, the slot map is read anew"},
+     .remedy = "the checks are sent to that node, and the slot map is read again"},
     {.word = "ASK",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",
      .remedy = "its keys are there already, so the checks are sent to that node"},

@@ -49,13 +49,13 @@ Result<ReplyReader::Reply> ReplyReader::Next(const ReplySize& most) {
   if (is_new) elements_ = most.elements;
   void* reply = nullptr;
   if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
-    if (reader_->err == REDIS_ERR_OOM) return Unusable("a reply with more elements than requested");
+    if (reader_->err == REDIS_ERR_OOM) return Unusable("a reply with more elements than expected");
     return Unusable(fmt::format("not a reply of Redis: {}", reader_->errstr));
   }
   if (reply != nullptr) {
     bytes_ = reader_->len - reader_->pos;
   } else if (bytes_ > most.bytes) {
-    return Unusable("a reply longer than requested");
+    return Unusable("a reply longer than expected");
   }
   return Reply(static_cast<redisReply*>(reply));
 }

@@ -20,7 +20,7 @@ class ServerStatus {
  public:
   // The advice logged when a server that decides checks is lost.
   static constexpr std::string_view kOfChecks =
-      "rules decide by on_store_failure until it is back; check that it runs and accepts this "
+      "on_store_failure of each rule decides until it is back; check that it runs and accepts this "
       "server's login";
 
   // `name` and `advice` are for the log. `connections` is the number of connections, one for each
