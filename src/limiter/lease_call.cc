@@ -190,9 +190,10 @@ void LeaseCall::Report(LeaseOutcome outcome) {
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     if (outcome != LeaseOutcome::kSettled) break;
     const CounterCheck& counter = counters[i];
+    const std::int64_t held = std::max<std::int64_t>(counter.held, 0);
     report_.limits.push_back({.counter = name_.counters[i],
-                              .held = counter.held,
-                              .units = counter.units == kAsTaken ? counter.held : counter.units,
+                              .held = held,
+                              .units = counter.units == kAsTaken ? held : counter.units,
                               .source = by_fallback_ ? Source::kFallback : Source::kStore,
                               .verdict = counter.verdict});
     LeasedLimit& limit = report_.limits.back();
