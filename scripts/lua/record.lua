@@ -187,7 +187,7 @@ local function recorders(run)
   end
 
   -- Appends the status of the lease and when it ends; then for each group whether it admits, and
-  -- for each of its counters the result and the units that the lease held.
+  -- for each of its counters the result and the units that the lease held, or -1.
   local function decide_record(request, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- just before the first cost
@@ -233,7 +233,7 @@ local function recorders(run)
         length = length + 1
         out[length] = group_admits[groups[i]]
       end
-      out[length + 1], out[length + 2], out[length + 3] = admitted[i], dropped, max(held[i], 0)
+      out[length + 1], out[length + 2], out[length + 3] = admitted[i], dropped, held[i]
       if cost < 0 or mode == CHARGE and not kind.holds then
         cost = 0
       end

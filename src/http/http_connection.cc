@@ -42,6 +42,8 @@ void HttpConnection::OnClose() {
   timer_.Cancel();
   later_.reset();
   if (exchange_) exchange_->Detach();
+  if (delayed_ && delayed_->on_lost) delayed_->on_lost();
+  for (const LosableAnswer& it : std::exchange(losable_, {})) it.on_lost();
 }
 
 void HttpConnection::Receive(std::string_view bytes) {
@@ -141,6 +143,7 @@ void HttpConnection::Refuse(int status) {
 
 void HttpConnection::Write(const HttpResponse& response, const ResponseForm& form) {
   AppendResponse(response, form, output_);
+  if (response.on_lost) losable_.push_back({all_taken_ + unsent(), response.on_lost});
   if (!form.keep_alive) return BeginEnding();
   StartTimer(shared_.options().answer_time);
   transport_->RequestFlush();
@@ -156,11 +159,14 @@ void HttpConnection::BeginEnding() {
   transport_->FinishSending();
 }
 
+// The kernel has accepted what was taken by earlier calls.
 void HttpConnection::TakeOutput(std::string& out) {
+  while (!losable_.empty() && losable_.front().end <= all_taken_) losable_.pop_front();
   if (unsent() == 0) return NoteAllSent();
   const std::size_t size = std::min(unsent(), net::Transport::kFlushBytes);
   out.append(output_, taken_, size);
   taken_ += size;
+  all_taken_ += size;
   CountBuffered(size);
   if (unsent() > 0) return;
   std::string().swap(output_);

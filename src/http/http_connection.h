@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +38,12 @@ class HttpConnection final : public net::ServedConnection {
 
  private:
   enum class State : std::uint8_t { kIdle, kReading, kAnswering, kEnding };
+
+  // A response with on_lost.
+  struct LosableAnswer {
+    std::uint64_t end = 0;  // the position in the output at which it is sent
+    std::function<void()> on_lost;
+  };
 
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;
@@ -71,6 +79,8 @@ class HttpConnection final : public net::ServedConnection {
   std::string input_;   // received, not parsed yet
   std::string output_;  // the bytes from taken_ on are unsent
   std::size_t taken_ = 0;
+  std::uint64_t all_taken_ = 0;             // bytes of the output since the start
+  std::list<LosableAnswer> losable_;        // not sent yet
   std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
   std::size_t buffered_ = 0;                // the bytes that `shared_` counts
   std::unique_ptr<RequestReader> reader_;   // set until the handler is called

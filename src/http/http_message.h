@@ -1,6 +1,7 @@
 // HTTP requests and responses for handlers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ struct HttpResponse {
   std::string body;
   HttpHeaders headers{};  // other than Content-Type and Content-Length
   Duration delay{};       // how long to wait before sending
+  // Set by HttpResponder::OnGone: called if the connection ends before the response is sent.
+  std::function<void()> on_lost{};
 };
 
 // 503 with Retry-After.

@@ -19,7 +19,7 @@ void HttpExchange::Answer(HttpResponse response) {
 }
 
 void HttpExchange::Run(HttpResponse response) {
-  on_gone_ = nullptr;
+  response.on_lost = std::exchange(on_gone_, nullptr);
   const Deliver deliver = std::exchange(deliver_, nullptr);
   if (deliver) deliver(std::move(response));
 }

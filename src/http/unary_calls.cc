@@ -37,17 +37,17 @@ class UnaryCalls::OneCall final : public rpc::Call,
   }
   const net::Peer& peer() const override { return peer_; }
 
-  // rpc::UnaryResponder. If the client disconnects after Finish, this is not detected.
+  // rpc::UnaryResponder.
   void Finish(std::string_view response, std::function<void()> on_lost) override {
     if (gone_ && on_lost) on_lost();
-    Answer({}, response);
+    Answer({}, response, std::move(on_lost));
   }
-  void Finish(const rpc::Status& status) override { Answer(status, {}); }
+  void Finish(const rpc::Status& status) override { Answer(status, {}, nullptr); }
 
  private:
   // The handler may be on the call stack, so it is destroyed at the end of the iteration.
-  void Answer(const rpc::Status& status, std::string_view response) {
-    responder_->OnGone(nullptr);
+  void Answer(const rpc::Status& status, std::string_view response, std::function<void()> on_lost) {
+    responder_->OnGone(std::move(on_lost));
     render_(status, response, *responder_);
     auto node = calls_.extract(this);
     loop_.DisposeLater(std::move(node.mapped()));

@@ -1,6 +1,7 @@
 #include "limiter/grant_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace sluice {
@@ -26,6 +27,32 @@ bool IsLarge(const CounterCheck& counter) {
 }
 
 }  // namespace
+
+// Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
+// deadlock. If a check took units from one shard after the other, a grant could be returned before
+// the check fails and puts its units back: these units would be lost.
+class GrantTable::ShardLocks {
+ public:
+  ShardLocks(GrantTable& table, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS
+      : table_(table) {
+    for (const CounterCheck& counter : check.counters) held_ |= 1ULL << IndexOf(counter.key);
+    for (std::uint64_t rest = held_; rest != 0; rest &= rest - 1) Lowest(rest).lock();
+  }
+  ~ShardLocks() SLUICE_NO_THREAD_SAFETY_ANALYSIS {
+    for (std::uint64_t rest = held_; rest != 0; rest &= rest - 1) Lowest(rest).unlock();
+  }
+  ShardLocks(const ShardLocks&) = delete;
+  ShardLocks& operator=(const ShardLocks&) = delete;
+
+ private:
+  static_assert(kShards == 64);
+  Mutex& Lowest(std::uint64_t shards) {
+    return table_.shards_[static_cast<std::size_t>(std::countr_zero(shards))].mutex;
+  }
+
+  GrantTable& table_;
+  std::uint64_t held_ = 0;  // a bit per shard
+};
 
 // Returns a grant, or asks for the next grant. Owns itself.
 class GrantTable::GrantCall final : public StoreCheck {
@@ -75,59 +102,55 @@ bool GrantTable::MayConcern(const StoreCheck& check) {
 bool GrantTable::Decides(StoreCheck& check) {
   if (held_.load(std::memory_order_relaxed) == 0 || check.demand.max_wait) return false;
   if (TakesLease(check)) return false;
-  const BootTime now = BootNow();
-  std::vector<std::uint64_t> spent;
+  if (!Spend(check, BootNow())) return false;
   check.decided_at = Time();
-  for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    const std::uint64_t serial = Spend(check, check.counters[i], now);
-    if (serial == 0) {
-      for (std::size_t j = 0; j < spent.size(); ++j) Unspend(check.counters[j], spent[j]);
-      return false;
-    }
-    const bool takes = check.demand.mode == Mode::kConsume && check.counters.size() > 1;
-    if (takes) spent.push_back(serial);
-    check.decided_at = std::max(check.decided_at, check.counters[i].decided_at);
+  for (CounterCheck& counter : check.counters) {
+    const CoalescedChecks checks{
+        .demand = check.DemandOf(counter), .granted = 1, .now = counter.decided_at};
+    CounterReport report;
+    report.snapshot = counter.before;
+    Answer(counter, report, checks, 0);
+    counter.charged = false;  // not in the store
+    check.decided_at = std::max(check.decided_at, counter.decided_at);
+    const GrantWish next = std::exchange(counter.wanted, {});
+    if (next.units > 0) Submit(counter.key, *counter.limit, {}, next);
   }
   check.admitted = true;
   return true;
 }
 
-// Returns the serial number of the grant used; 0 if no grant can be used.
-std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, BootTime now) {
-  CoalescedChecks checks{.demand = check.DemandOf(counter), .granted = 1};
-  CounterReport report;
-  std::uint64_t serial = 0;
-  GrantWish next;
-  {
-    Shard& shard = ShardOf(counter.key);
-    const MutexLock lock(shard.mutex);
-    const auto found = shard.entries.find(counter.key);
-    if (found == shard.entries.end()) return 0;
-    HeldGrant& held = found->second;
-    if (!IsCurrent(held) || !held.MayTake(counter.units, now)) return 0;
-    if (held.limit != *counter.limit) return 0;
-    checks.now = held.decided_at();
-    report.snapshot = held.seen();
-    serial = held.serial();
-    if (check.demand.mode == Mode::kConsume) {
-      held.Take(counter.units);
-      if (held.EndsSoon(now)) next = held.Ask(counter.units, now);
+// Takes the units of all counters, or of none, and sets `wanted` if a grant ends soon.
+bool GrantTable::Spend(StoreCheck& check, BootTime now) {
+  const bool takes = check.demand.mode == Mode::kConsume;
+  const ShardLocks locks(*this, check);
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    CounterCheck& counter = check.counters[i];
+    HeldGrant* const held = Find(counter.key);
+    const bool usable = held != nullptr && IsCurrent(*held) && held->MayTake(counter.units, now) &&
+                        held->limit == *counter.limit;
+    if (!usable) {
+      for (; takes && i > 0; --i) {
+        const CounterCheck& taken = check.counters[i - 1];
+        Find(taken.key)->Take(-taken.units);
+      }
+      return false;
     }
+    counter.before = held->seen();
+    counter.decided_at = held->decided_at();
+    if (takes) held->Take(counter.units);
   }
-  if (next.units > 0) Submit(counter.key, *counter.limit, {}, next);
-  Answer(counter, report, checks, 0);
-  counter.charged = false;  // not in the store
-  return serial;
+  if (!takes) return true;
+  for (CounterCheck& counter : check.counters) {
+    HeldGrant& held = *Find(counter.key);
+    if (held.EndsSoon(now)) counter.wanted = held.Ask(counter.units, now);
+  }
+  return true;
 }
 
-// Puts the units back, because this server holds too few units of a later counter of the check.
-void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
-  Shard& shard = ShardOf(counter.key);
-  const MutexLock lock(shard.mutex);
-  const auto found = shard.entries.find(counter.key);
-  if (found == shard.entries.end()) return;
-  HeldGrant& held = found->second;
-  if (held.holds() && held.serial() == serial) held.Take(-counter.units);
+HeldGrant* GrantTable::Find(std::string_view key) {
+  Entries& entries = ShardOf(key).entries;
+  const auto found = entries.find(key);
+  return found == entries.end() ? nullptr : &found->second;
 }
 
 void GrantTable::Prepare(StoreCheck& check) {

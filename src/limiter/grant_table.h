@@ -85,11 +85,14 @@ class GrantTable {
     Entries entries SLUICE_GUARDED_BY(mutex);
     std::atomic<BootTime> due{BootTime::max()};  // before then, ReturnDue has nothing to do
   };
+  class ShardLocks;
   class GrantCall;
 
-  Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
-  std::uint64_t Spend(const StoreCheck& check, CounterCheck& counter, BootTime now);
-  void Unspend(const CounterCheck& counter, std::uint64_t serial);
+  static std::size_t IndexOf(std::string_view key) { return Hash(key) % kShards; }
+  Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
+  bool Spend(StoreCheck& check, BootTime now);
+  // REQUIRES: the lock of the key's shard is held.
+  HeldGrant* Find(std::string_view key) SLUICE_NO_THREAD_SAFETY_ANALYSIS;
   void Prepare(CounterCheck& counter, bool asks, BootTime now);
   void ReturnHeld(const CounterCheck& counter, BootTime now);
   void Learn(CounterCheck& counter);

@@ -66,7 +66,6 @@ bool HeldGrant::Learn(const CounterCheck& counter, bool may_keep, std::int64_t u
   } else {
     return false;
   }
-  ++serial_;
   return true;
 }
 

@@ -37,8 +37,6 @@ class HeldGrant {
   // the store's decision.
   const CounterSnapshot& seen() const { return seen_; }
   Time decided_at() const { return decided_at_; }
-  // Differs for each grant; never 0.
-  std::uint64_t serial() const { return serial_; }
 
   // Returns the grant that is held, and stops holding it. REQUIRES: holds()
   GrantReturn TakeOut(BootTime now);
@@ -81,7 +79,6 @@ class HeldGrant {
   BootTime end_;
   BootTime asked_at_;  // when the store was asked for the next grant
   BootTime ask_after_;
-  std::uint64_t serial_ = 0;
   std::int64_t wanted_ = kFirstWish;
   bool asking_ = false;
   bool is_void_ = false;  // the grant on its way will not be used

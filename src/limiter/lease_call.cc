@@ -27,6 +27,8 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   if (!name) return OnLease(name.error());
   name_ = std::move(*name);
   report_ = {};
+  // Without Redis there is only one store, so an id that was edited names the lease in it.
+  name_.local &= limiter_.falls_back();
   if (action == Action::kInspect && !name_.units) {
     return OnLease(InvalidArgument("lease_id: is a lease of slots; allowed is a lease of units"));
   }
@@ -191,9 +193,10 @@ void LeaseCall::Report(LeaseOutcome outcome) {
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     if (outcome != LeaseOutcome::kSettled) break;
     const CounterCheck& counter = counters[i];
+    const std::int64_t held = std::max<std::int64_t>(counter.held, 0);
     report_.limits.push_back({.counter = name_.counters[i],
-                              .held = counter.held,
-                              .units = counter.units == kAsTaken ? counter.held : counter.units,
+                              .held = held,
+                              .units = counter.units == kAsTaken ? held : counter.units,
                               .source = by_fallback_ ? Source::kFallback : Source::kStore,
                               .verdict = counter.verdict});
     LeasedLimit& limit = report_.limits.back();

@@ -84,6 +84,7 @@ void LimiterMetrics::CountSettled(const StoreCheck& settlement) const {
   };
   for (const CounterCheck& counter : settlement.counters) {
     if (TakesLeases(*counter.limit) || counter.units == kAsTaken) continue;
+    if (counter.held == Held::kNothing) continue;  // the settlement does not change the counter
     const std::int64_t more = counter.units - counter.held;
     if (more <= 0) {
       add(lease_units_returned, -more);

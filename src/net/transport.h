@@ -50,7 +50,8 @@ class Protocol {
 
   // Appends bytes to send, at most about kFlushBytes, to `out`, which may already have bytes.
   // Called at the end of an iteration after Transport::RequestFlush, repeatedly until it appends
-  // nothing or the kernel accepts no more. Called again when the socket becomes writable.
+  // nothing or the kernel accepts no more. Called again when the socket becomes writable. A call
+  // means that the kernel has accepted all bytes of earlier calls.
   virtual void TakeOutput(std::string& out) = 0;
 
   enum class Closure : std::uint8_t {

@@ -45,8 +45,9 @@ class UnaryResponder {
  public:
   virtual ~UnaryResponder() = default;
   // Sends the message with status OK. If the server learns that the caller did not receive the
-  // message, the server calls `on_lost` (unless null) on the loop's thread, possibly after the
-  // handler is destroyed.
+  // message, because the call was canceled or the connection ended before the message was sent, the
+  // server calls `on_lost` (unless null) on the loop's thread, possibly after the handler is
+  // destroyed.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
 };

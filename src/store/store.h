@@ -55,7 +55,7 @@ struct CounterCheck {
   GrantsOut grants_out{};  // out: all grants of this counter that servers hold
 
   // out, for kSettle, kRenew and kInspect of a lease of units: what the lease held of this counter,
-  // slots or units.
+  // slots or units; see Held::units.
   std::int64_t held = 0;
 
   Verdict verdict;                        // out; undefined if the counter failed

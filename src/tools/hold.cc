@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -156,6 +158,20 @@ void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
+// Empties the file to which the command writes its usage. Otherwise, if the command fails before it
+// writes, the lease would be settled with the usage of an earlier run. Pipes and devices, which
+// hold nothing of earlier runs, are accepted (EINVAL).
+bool EmptyUsage(const std::string& path) {
+  std::error_code error;
+  if (!path.empty()) std::filesystem::resize_file(path, 0, error);
+  using std::errc;
+  if (!error || error == errc::no_such_file_or_directory || error == errc::invalid_argument) {
+    return true;
+  }
+  Say("{} cannot be emptied ({}), so the command was not run\n", path, error.message());
+  return false;
+}
+
 // Sleeps for the answer's wait, then runs the command. If a signal arrives during the wait, the
 // command is not run. Returns the exit status.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
@@ -164,6 +180,7 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
     return kExitSignaled + signal->number;
   }
+  if (!EmptyUsage(options.settle_from)) return kExitError;
   const auto status = RunChild(options.command, signals);
   was_run = status.has_value();
   if (was_run) return *status;
@@ -294,8 +311,8 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
                   options.lease_ttl);
   app.add_option("--settle-from", options.settle_from,
-                 "When COMMAND ends, settle with what it wrote to this file: lines such as "
-                 "tokens=1312; without it, units stay as taken")
+                 "When COMMAND ends, settle with what it wrote to this file, which is emptied "
+                 "before: lines such as tokens=1312; without them, units stay as taken")
       ->type_name("FILE")
       ->needs(lease_ttl);
   app.add_option("--overload-status", options.overload_status,

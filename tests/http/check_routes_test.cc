@@ -4,10 +4,12 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/notification.h"
 #include "http/auth_handler.h"
 #include "http/json_handler.h"
 #include "http/unary_calls.h"
@@ -30,6 +32,8 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
   struct Seen {
     std::atomic<int> served = 0;
     std::atomic<int> canceled = 0;
+    std::atomic<int> lost = 0;
+    std::function<void()> before_answer = [] {};
   };
 
   explicit FakeCheckLimit(Seen& seen) : seen_(seen) {}
@@ -61,7 +65,8 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
     auto& shadow = *response.add_limits();
     shadow = limit;
     shadow.set_shadow(true);
-    Finish(response.SerializeAsString());
+    seen_.before_answer();
+    Finish(response.SerializeAsString(), [&seen = seen_] { ++seen.lost; });
   }
 
   // The client has gone: ends the pending call.
@@ -206,6 +211,40 @@ TEST_F(CheckRoutesTest, ClientGone_HandlerIsNotified) {
     ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
   }
   EXPECT_TRUE(Eventually([&] { return seen_.canceled == 1; }));
+}
+
+TEST_F(CheckRoutesTest, ClientGoneBeforeTheAnswerIsSent_AnswerIsLost) {
+  const auto post = [](const std::string& more) {
+    return "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n" + more + "\r\n{}";
+  };
+  const std::string requests[] = {
+      post(""), post("Connection: close\r\n"),
+      post("Authorization: Bearer " + std::string(2000, 'x') + "\r\n"),  // a large answer
+      "GET /v1/auth?domain=d&say=later HTTP/1.1\r\nHost: x\r\n\r\n"};
+  int lost = 0;
+  for (const std::string& request : requests) {
+    auto client = std::make_unique<HttpClient>(address_);
+    Notification sent;
+    seen_.before_answer = [&] {
+      sent.Wait();
+      client.reset();
+    };
+    client->Send(request);
+    sent.Notify();
+    ++lost;
+    ASSERT_TRUE(Eventually([&] { return seen_.lost == lost; })) << request;
+  }
+  EXPECT_EQ(seen_.canceled, 0);
+}
+
+TEST_F(CheckRoutesTest, ClientGoneAfterTheAnswer_AnswerIsNotLost) {
+  {
+    HttpClient client(address_);
+    client.Send("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
+    EXPECT_THAT(client.ReadUntil("}\n"), StartsWith("HTTP/1.1 200 "));
+  }
+  ASSERT_TRUE(Eventually([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(seen_.lost, 0);
 }
 
 TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreFreed) {

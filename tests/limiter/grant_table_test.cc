@@ -228,6 +228,41 @@ TEST_F(GrantTableTest, TwoLimits_AreDecidedHereTogether) {
   EXPECT_GT(here, 50);
 }
 
+// One thread returns a grant while the other finds that it holds no units of the second counter.
+TEST_F(GrantTableTest, TwoThreads_ASecondLimitIsExhausted_NoUnitIsLost) {
+  struct Check final : StoreCheck {
+    void OnDecided() override {}
+  };
+  constexpr int kChecks = 200'000;
+  const Limit first =
+      FixedWindow{.limit = 1'000'000, .window = seconds(60), .prefetch = kMaxPrefetch};
+  const Limit exhausted = FixedWindow{.limit = 1, .window = seconds(60), .prefetch = kMaxPrefetch};
+  MemoryStore store(clock_, {});
+  Clearings clearings;
+  GrantTable table(store, clearings, metrics_);
+  const auto consume = [&] {
+    for (int i = 0; i < kChecks; ++i) {
+      Check check;
+      check.counters.push_back({.key = "first", .limit = &first});
+      check.counters.push_back({.key = "shadow", .limit = &exhausted, .group = 1});
+      if (table.Decides(check)) continue;
+      table.Prepare(check);
+      store.Submit(check);
+      table.Learn(check);
+    }
+  };
+  std::thread other(consume);
+  consume();
+  other.join();
+  table.Close();
+  table.ReturnDue();
+  Check peek;
+  peek.demand.mode = Mode::kPeek;
+  peek.counters.push_back({.key = "first", .limit = &first});
+  store.Submit(peek);
+  EXPECT_EQ(peek.counters.front().verdict.remaining, 1'000'000 - 2 * kChecks);
+}
+
 TEST_F(GrantTableTest, StoreIsDown_GrantIsUsedUp_ThenThePolicyDecides) {
   ConsumeUntilGranted();
   store_.failing = StoreFailure::kUnreachable;

@@ -89,6 +89,46 @@ TEST_F(SettleTest, UnusedUnitsAreGivenBack_ExcessIsCharged_OtherAmountsStay) {
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"settled\"}"), 2);
 }
 
+// The digest that names the lease does not cover who granted it.
+TEST_F(SettleTest, OnlyOneStore_IdEditedToLocal_SettlesTheLease) {
+  Limiter alone({.store = local_, .local = local_, .fallback = fallback_, .metrics = metrics_}, {});
+  Domain domain;
+  domain.name = "shop";
+  domain.rules = {RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))})};
+  alone.SetRules(RuleIndex::Build({domain}, {}).value());
+  Call taken(alone);
+  taken.request = Leased(400);
+  taken.request.domain = "shop";
+  taken.Start();
+  const std::string id = taken.answer->value().lease.value().id;
+  std::string edited = id;
+  edited.replace(edited.find(".store"), 6, ".local");
+  const std::vector<Amount> nothing{{"tokens", 0}};
+  const auto settle = [&](std::string_view lease) {
+    return CallLease(alone, LeaseCall::Action::kSettle, lease, {.amounts = nothing})->outcome;
+  };
+  EXPECT_EQ(settle(edited), LeaseOutcome::kSettled);
+  EXPECT_EQ(settle(id), LeaseOutcome::kAlreadySettled);
+}
+
+TEST_F(SettleTest, ShadowRuleHasDenied_ItsUnitsAreNotCounted) {
+  Rule shadow = RuleOf("shadow", {Of({{"tokens"}}, PerMinute(10))});
+  shadow.shadow = true;
+  SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}), shadow});
+  const auto settled = Settle(Take(Leased(50)), {{"tokens", 60}});
+  ASSERT_TRUE(settled);
+  ASSERT_EQ(settled->limits.size(), 2u);
+  EXPECT_EQ(settled->limits[1].held, 0);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"charged\"}"), 10);
+}
+
+// An estimate may be 0.
+TEST_F(SettleTest, NothingWasTaken_UsedUnitsAreCounted) {
+  SetTokenRule();
+  EXPECT_EQ(Outcome(Take(Leased(0)), {{"tokens", 30}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"charged\"}"), 60);
+}
+
 TEST_F(SettleTest, FirstSettlementDecides_ReleaseSettlesWithTheTakenUnits) {
   SetTokenRule();
   const std::string id = Take(Leased(100));

@@ -169,7 +169,7 @@ void DecideByRecords(const RecordedCheck& recorded, std::vector<Draft>& drafts, 
     }
     out.push_back(admits ? 1 : 0);
     out.push_back(static_cast<double>(done.dropped));
-    out.push_back(static_cast<double>(std::max<std::int64_t>(known.held[i].units, 0)));
+    out.push_back(static_cast<double>(known.held[i].units));
     Append(Summarize(*draft.limit, draft.state, AskedOf(check, draft)), out);
   }
   const bool forgets = recorded.planted == Planted::kSettledTwice && mode == Mode::kSettle;

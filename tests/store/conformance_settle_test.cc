@@ -70,7 +70,7 @@ TEST_P(SettleTest, UsedLess_TheRestIsGivenBack_Once) {
 
   const auto again = Settle(specs, 0);
   EXPECT_EQ(again->settled, Settled::kAlreadySettled);
-  EXPECT_EQ(again->counters[0].held, 0);
+  EXPECT_EQ(again->counters[0].held, Held::kNothing);
   EXPECT_EQ(Remaining(bucket_), 900);
   EXPECT_EQ(Remaining(window_), 900);
   clock_.Advance(kKnowsSettledFor);
@@ -112,7 +112,9 @@ TEST_P(SettleTest, NothingWasTakenOfACounter_UsedUnitsAreCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
   EXPECT_TRUE(Take(specs, 400)->admitted);
-  EXPECT_EQ(Settle(specs, 500)->settled, Settled::kSettled);
+  const auto settled = Settle(specs, 500);
+  EXPECT_EQ(settled->settled, Settled::kSettled);
+  EXPECT_EQ(settled->counters[1].held, 0);
   EXPECT_EQ(Remaining(window_), 500);
   EXPECT_EQ(Remaining(second_), 500);
 }
@@ -140,7 +142,7 @@ TEST_P(SettleTest, ShadowRuleThatDenies_IsNotUnderTheLease) {
   const Specs specs{window_, shadow};
   EXPECT_TRUE(Take(specs, 400)->admitted);
   const auto settled = Settle(specs, 500);
-  EXPECT_EQ(settled->counters[1].held, 0);
+  EXPECT_EQ(settled->counters[1].held, Held::kNothing);
   EXPECT_EQ(Remaining(window_), 500);
   EXPECT_EQ(Remaining(shadow), 100);
 }

@@ -216,11 +216,16 @@ class LeasesTest:
                 "60s", "--settle-from", usage, "--addr", self.address, "--")
         self.sluice(*hold, "sh", "-c", f"echo input=10 > {usage}; exit 7", status=7)
         self.assertEqual(self.left(), [9, 970])
-        usage.write_text("input=ten\n", encoding="utf-8")
-        self.assertIn("usage:1: ", self.sluice(*hold, "true"))
-        self.assertEqual(self.left(), [8, 670])
+        self.sluice(*hold, "sh", "-c", "exit 7", status=7)
+        self.assertEqual(self.left(), [8, 670], "the file of the earlier run does not count")
+        self.assertIn("usage:1: ", self.sluice(*hold, "sh", "-c", f"echo input=ten > {usage}"))
+        self.assertEqual(self.left(), [7, 370])
         self.sluice(*hold, "/no/such/command", status=127)
-        self.assertEqual(self.left(), [8, 670], "nothing was used")
+        self.assertEqual(self.left(), [7, 370], "nothing was used")
+        usage.unlink()
+        usage.mkdir()
+        self.assertIn("usage cannot be emptied", self.sluice(*hold, "true", status=2))
+        self.assertEqual(self.left(), [7, 370], "nothing was used")
 
     def test_sluice_hold_that_cannot_settle_says_how_to_settle_later(self):
         self.customer += "'s"

@@ -90,7 +90,7 @@ class Connection final : public net::ServedConnection {
     check_timer_.Cancel();
     resume_.reset();
     drain_timer_.Cancel();
-    session_.CloseStreams();
+    session_.OnEnd();
     shard_.PublishOpenCalls();
   }
 

@@ -52,6 +52,7 @@ int Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
 }
 
 void Session::TakeOutput(std::string& out) {
+  context_.sent_answers.OnSent(now());
   do {
     RunCallbacks();
     while (out.size() < net::Transport::kFlushBytes) {
@@ -146,6 +147,11 @@ void Session::CloseStreams() {
     nghttp2_session_set_stream_user_data(nghttp2_, stream.id(), nullptr);
     Discard(stream);
   }
+}
+
+void Session::OnEnd() {
+  CloseStreams();
+  context_.sent_answers.OnEnd();
 }
 
 void Session::Reset(Stream& stream, std::uint32_t error) {

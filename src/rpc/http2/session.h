@@ -43,6 +43,8 @@ class Session {
 
   // Closes all streams as if the peer had reset them.
   void CloseStreams();
+  // The connection has ended: output that the kernel has not accepted is lost.
+  void OnEnd();
 
   // BeginDrain sends a first GOAWAY, which announces the shutdown, and a PING. After the ack of the
   // PING, the peer starts no new calls. EndDrain then sends the final GOAWAY.

@@ -54,17 +54,33 @@ class WaitQueue {
   boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
 };
 
-// Recently sent answers whose loss matters. If the caller gave up before it received the answer,
-// its reset arrives within a round trip after the answer was sent.
+// Answers whose loss matters: those that the kernel has not accepted yet, and recently sent ones.
+// If the caller gave up before it received the answer, its reset arrives within a round trip after
+// the answer was sent.
 class SentAnswers {
  public:
-  // Calls `on_lost` if the caller resets the stream after its answer was sent.
+  // The answer is in the output. Calls `on_lost` if the connection ends before the kernel has
+  // accepted it, or if the caller resets the stream afterwards.
   void Add(std::int32_t stream, SteadyTime now, std::function<void()> on_lost) {
     while (!answers_.empty() &&
-           (now - answers_.front().sent > kRoundTrip || answers_.size() >= kMaxAnswers)) {
+           (answers_.front().sent < now - kRoundTrip || answers_.size() >= kMaxAnswers)) {
       answers_.pop_front();
     }
-    answers_.push_back({.stream = stream, .sent = now, .on_lost = std::move(on_lost)});
+    answers_.push_back({.stream = stream, .on_lost = std::move(on_lost)});
+  }
+
+  // The kernel has accepted all output so far.
+  void OnSent(SteadyTime now) {
+    for (auto it = answers_.rbegin(); it != answers_.rend() && it->sent == kUnsent; ++it) {
+      it->sent = now;
+    }
+  }
+
+  // The connection has ended.
+  void OnEnd() {
+    for (const Answer& it : std::exchange(answers_, {})) {
+      if (it.sent == kUnsent) it.on_lost();
+    }
   }
 
   // The caller has reset the stream.
@@ -78,11 +94,12 @@ class SentAnswers {
 
  private:
   static constexpr std::chrono::seconds kRoundTrip{1};
-  static constexpr std::size_t kMaxAnswers = 1'024;
+  static constexpr std::size_t kMaxAnswers = 1'024;  // more than one flush holds
+  static constexpr SteadyTime kUnsent = SteadyTime::max();
 
   struct Answer {
     std::int32_t stream = 0;
-    SteadyTime sent;
+    SteadyTime sent = kUnsent;
     std::function<void()> on_lost;
   };
   std::list<Answer> answers_;  // oldest first

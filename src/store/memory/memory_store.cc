@@ -35,7 +35,7 @@ CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::i
 // Whether the counter admits the check. For a renewal: whether the lease keeps what it holds of the
 // counter.
 bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const CounterState& state) {
-  const bool has_no_slots = !TakesLeases(*counter.limit) || counter.held == 0;
+  const bool has_no_slots = !TakesLeases(*counter.limit) || counter.held <= 0;
   if (check.leases_units && check.demand.mode == Mode::kRenew && has_no_slots) return true;
   return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
 }
@@ -256,7 +256,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
   }
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    counter.held = std::max<std::int64_t>(held[i].units, 0);
+    counter.held = held[i].units;
     counter.verdict.admitted = KeepsHolding(check, counter, drafts[i].state);
     if (counter.group == 0) check.admitted &= counter.verdict.admitted;
   }

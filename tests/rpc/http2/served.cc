@@ -119,8 +119,9 @@ Served::Served(rpc::http2::ServerOptions options, const rpc::http2::Times& times
 
 Served::~Served() { server_.reset(); }
 
-void Served::ReleaseHeld() {
-  threads_.RunOn(0, [this](net::EpollLoop&) {
+void Served::ReleaseHeld(const std::function<void()>& first) {
+  threads_.RunOn(0, [&](net::EpollLoop&) {
+    first();
     for (Echo* const echo : std::exchange(seen_.held, {})) echo->Release();
   });
 }

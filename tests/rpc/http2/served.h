@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,8 +61,8 @@ class Served {
   Seen& seen() { return seen_; }
   std::string metrics() const { return registry_.Render(); }
 
-  // Responds to all held calls.
-  void ReleaseHeld();
+  // Responds to all held calls, after `first`, which runs in the same iteration.
+  void ReleaseHeld(const std::function<void()>& first = [] {});
   // Pauses or resumes reading on streams.
   void Listen(bool reading);
   // Bytes that the last stream has not sent.

@@ -1,6 +1,7 @@
 // Valid and invalid unary calls of gRPC over HTTP/2.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "tests/rpc/http2/served.h"
 #include "tests/support/wait_until.h"
@@ -223,6 +224,22 @@ TEST_F(UnaryTest, Reset_BeforeTheAnswerIsTaken_AnswerIsLost) {
   client_.SendPing();
   ASSERT_TRUE(client_.AwaitPong());
   EXPECT_EQ(served_.seen().lost, 1);
+}
+
+// The kernel refuses the bytes of the answer, because the caller has reset the connection.
+TEST_F(UnaryTest, Connection_ResetBeforeTheAnswerIsSent_AnswerIsLost) {
+  auto caller = std::make_unique<RawClient>(served_.address());
+  caller->SendCall(1, "/t/Echo", "a");
+  EXPECT_EQ(caller->Await(1).status(), kOk);
+  caller->SendCall(3, "/t/Echo", "b", {{"x-hold", "1"}});
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == 2; }));
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(caller->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  served_.ReleaseHeld([&] { caller.reset(); });
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().lost > 0; }));
+  EXPECT_EQ(Call(Framed("c")).status(), kOk);
+  EXPECT_EQ(served_.seen().lost, 1) << "the first answer was sent";
+  EXPECT_EQ(served_.seen().canceled, 0);
 }
 
 TEST_F(UnaryTest, Connection_LostWhileServed_CallIsCanceled) {
