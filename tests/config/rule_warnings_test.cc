@@ -46,6 +46,16 @@ TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
 }
 
+TEST(RuleWarnings, NetworkInAnExactText_NamesCidr) {
+  EXPECT_THAT(WarningsOfMatch("client_ip: 203.0.113.0/24"),
+              ElementsAre("rules[0].match.client_ip: \"203.0.113.0/24\" is compared literally; for "
+                          "a network, write {cidr: 203.0.113.0/24}"));
+  EXPECT_THAT(WarningsOfMatch("client_ip: {not: ['2001:db8::/32']}"),
+              ElementsAre("rules[0].match.client_ip.not[0]: \"2001:db8::/32\" is compared "
+                          "literally; for a network, write {cidr: 2001:db8::/32}"));
+  EXPECT_THAT(WarningsOfMatch("client_ip: [10.0.0.0, {cidr: 10.0.0.0/8}], path: /8"), IsEmpty());
+}
+
 TEST(RuleWarnings, AttributeThatARequestMayLack_CausesAWarning) {
   const std::string limits = "    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]\n";
   const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
