@@ -124,6 +124,12 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   if (!rules.ok()) {
     return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))}, settings);
   }
+  if (!settings.rules_directory.empty() && rules.index->size() == 0) {
+    spdlog::warn(
+        "rules: none in {}; every request is unmatched (*.yaml and *.yml of the directory itself "
+        "are read, not of subdirectories)",
+        settings.rules_directory);
+  }
   const auto server = Server::Start(settings, std::move(rules));
   if (!server) {
     const bool mistaken = server.error().code == ErrorCode::kInvalidArgument;

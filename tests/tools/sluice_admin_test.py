@@ -375,6 +375,18 @@ class LogTest(unittest.TestCase):
         self.assertEqual(server.sluice("reload").returncode, 1)
         entries = self.entries(server)
         for entry in entries:
+class NoRulesTest(unittest.TestCase):
+    def test_server_without_rules_says_which_files_it_reads(self):
+        with tempfile.TemporaryDirectory() as rules:
+            folder = pathlib.Path(rules) / "shop"
+            folder.mkdir()
+            (folder / "shop.yaml").write_text(RULES, encoding="utf-8")
+            server = Server(self, "--rules", rules)
+            self.assertIn(f"warning rules: none in {rules}; every request is", server.logged())
+            self.assertIn("not of subdirectories", server.logged())
+        self.assertNotIn("rules: none", Server(self).logged())
+
+
             self.assertEqual(list(entry), ["time", "level", "message"])
         self.assertTrue(any('quote " and' in entry["message"] for entry in entries), entries)
 
