@@ -169,6 +169,17 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn('NOT_FOUND: rule "per-phone": attribute "phone" is missing', wrong.stderr)
 
+    def test_reset_of_a_request_that_nothing_counts_exits_1(self):
+        for request in (("shop", "endpoint=/elsewhere"), ("shpo", "endpoint=/pay", "user=a")):
+            result = self.server.sluice("reset", *request)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(
+                result.stdout,
+                "nothing to reset: no rule counts this request; sluice explain says why\n",
+            )
+            as_json = self.server.sluice("reset", *request, "--json")
+            self.assertEqual((as_json.returncode, json.loads(as_json.stdout)), (1, {"keys": []}))
+
     def test_reload_applies_good_rules_and_refuses_broken_ones(self):
         self.server.write_rules(BROKEN)
         refused = self.server.sluice("reload")
@@ -364,17 +375,6 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(sluice("validate").returncode, 2)
 
 
-class LogTest(unittest.TestCase):
-    def entries(self, server):
-        return [json.loads(line) for line in server.logged().splitlines()]
-
-    def test_in_json_every_line_is_an_object(self):
-        server = Server(self, "--log-format", "json")
-        odd = 'name: "quote \\" and\\nnewline"'
-        server.write_rules(RULES.replace("name: trial", odd))
-        self.assertEqual(server.sluice("reload").returncode, 1)
-        entries = self.entries(server)
-        for entry in entries:
 class NoRulesTest(unittest.TestCase):
     def test_server_without_rules_says_which_files_it_reads(self):
         with tempfile.TemporaryDirectory() as rules:
@@ -387,6 +387,17 @@ class NoRulesTest(unittest.TestCase):
         self.assertNotIn("rules: none", Server(self).logged())
 
 
+class LogTest(unittest.TestCase):
+    def entries(self, server):
+        return [json.loads(line) for line in server.logged().splitlines()]
+
+    def test_in_json_every_line_is_an_object(self):
+        server = Server(self, "--log-format", "json")
+        odd = 'name: "quote \\" and\\nnewline"'
+        server.write_rules(RULES.replace("name: trial", odd))
+        self.assertEqual(server.sluice("reload").returncode, 1)
+        entries = self.entries(server)
+        for entry in entries:
             self.assertEqual(list(entry), ["time", "level", "message"])
         self.assertTrue(any('quote " and' in entry["message"] for entry in entries), entries)
 
