@@ -141,6 +141,20 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
                   "that this limit would deny"));
 }
 
+TEST(RuleWarnings, OverridesWithTheSameMatch_CauseAWarning) {
+  const auto warnings = [](const std::string& second) {
+    return WarningsOf(
+        "    limits: blocked\n    overrides:\n"
+        "      - {match: {plan: gold, ip: [a, b]}, limits: unlimited}\n"
+        "      - {match: {" +
+        second + "}, limits: blocked}\n");
+  };
+  const std::string never = "rules[0].overrides[1]: never applies: overrides[0] has the same match";
+  EXPECT_THAT(warnings("plan: gold, ip: [a, b]"), ElementsAre(never));
+  EXPECT_THAT(warnings("ip: [b, a], plan: gold"), ElementsAre(never));
+  EXPECT_THAT(warnings("plan: gold"), IsEmpty());
+}
+
 TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {
   const std::string start = "rules[0].limits[0]: prefetch has no effect: ";
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 31, prefetch: 1s}"),
