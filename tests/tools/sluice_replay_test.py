@@ -134,6 +134,9 @@ class Replay(unittest.TestCase):
         self.assertIn("gzip data ends early", self.replay(self.rules, packed)["faults"][-1]["what"])
         torn = self.write("torn.jsonl", f'{{"time": {START}, "client_ip": "a"}}\n{{"time": {START}\n')
         self.assertEqual(self.replay(self.rules, torn)["not_understood"], 1)
+        empty = self.write("empty.log", "")
+        self.assertEqual(self.run_tool(self.rules, empty, status=2).stderr,
+                         f"sluice: {empty}: is empty\n")
 
     def test_maps_fields_of_json_and_csv(self):
         rules = self.write("tokens.yaml", """domain: shop
@@ -163,8 +166,11 @@ rules:
         for i, (user, tokens, cost) in enumerate(rows):
             writer.writerow([stamp(START + i, 0).isoformat(), f'{user}, "x"', tokens, cost])
         table = self.write("a.csv", text.getvalue())
-        found = self.replay("--attribute", "user=$.the user", "--time", "$.when", "--amount",
-                            "tokens=$.n", "--cost", "$.cost", rules, table)["result"]["rules"][0]
+        whole = self.replay("--attribute", "user=$.the user", "--time", "$.when", "--amount",
+                            "tokens=$.n", "--cost", "$.cost", rules, table)
+        self.assertEqual((whole["lines"], whole["not_understood"]), (5, 0))
+        self.assertFalse([it for it in whole["notes"] if "left out" in it])
+        found = whole["result"]["rules"][0]
         self.assertEqual((found["checked"], found["denied"]), (5, 2))
         self.assertEqual({it["key"] for it in found["most_denied"]},
                          {'user=a,%20"x"', 'user=b,%20"x"'})
