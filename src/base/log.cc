@@ -3,6 +3,7 @@
 #include <spdlog/details/os.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,6 +126,12 @@ void SetUpLog(std::string_view level, LogFormat format) {
   spdlog::set_default_logger(std::move(logger));
   const MutexLock lock(mutex);
   current = writer;
+}
+
+void SetUpCommandLog() {
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "sluice", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("sluice: %v");
 }
 
 bool StandardErrorIsJournal() {

@@ -187,6 +187,19 @@ rules:
                       misspelled.stdout)
         self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 
+    def test_log_lines_of_the_tool_go_to_stderr(self):
+        log = self.write("a.jsonl", json.dumps({"time": START, "client_ip": "a", "n": 1}) + "\n")
+        done = self.run_tool("--json", "--amount", "n=$.n", self.rules, log)
+        json.loads(done.stdout)
+        self.assertIn('sluice: domain "shop": a check has an amount "n"', done.stderr)
+
+    def test_keys_of_colocated_rules_are_the_callers(self):
+        rules = self.write("colocated.yaml",
+                           RULES.replace("rules:", "colocate: client_ip\nrules:", 1))
+        log = self.write("six.log", nginx("1.1.1.1", START) * (LIMIT + 2))
+        found = self.replay(rules, log)["result"]["rules"][0]
+        self.assertEqual([it["key"] for it in found["most_denied"]], ["client_ip=1.1.1.1"])
+
     def busy_log(self):
         chosen = random.Random(3)
         texts = []
