@@ -345,6 +345,7 @@ class ArgumentTest(unittest.TestCase):
              '--amount "a=1": this name is given twice'),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
+            (["check", "shop", "--repeat", "2", "--lease-ttl", "1s"], "--lease-ttl excludes --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
             (["hold", "shop", "a=1", "true"], "COMMAND comes after --"),
             (["hold", "shop", "--overload-status", "3,x", "--", "true"],
