@@ -101,6 +101,11 @@ void AddRule(const v1::WatchedRule& from, double seconds, Rules& rules, Decision
   }
 }
 
+// An admin socket that does not answer has another address than its server.
+std::string ErrorText(const std::string& tried, const Error& error) {
+  return tried.empty() ? error.message : "no server at " + tried + ": " + error.message;
+}
+
 // A server reports only its 100 highest counts, so a key's sum may lack some servers' counts.
 void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
   for (const v1::WatchedKey& it : from) {
@@ -191,7 +196,7 @@ FleetState Merge(std::span<const ServerWatch::State> servers) {
   for (const ServerWatch::State& from : servers) {
     ServerState& server = fleet.servers.emplace_back();
     server.name = from.name;
-    if (from.error) server.error = from.error->message;
+    if (from.error) server.error = ErrorText(from.tried, *from.error);
     if (!from.last) continue;
     server.answers = true;
     const v1::WatchFrame& frame = *from.last;
