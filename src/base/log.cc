@@ -150,16 +150,7 @@ bool FlushLog(Duration timeout) {
 
 std::string LogText(std::string_view text) {
   constexpr std::size_t kMost = 300;
-  std::string out;
-  for (const char c : text.substr(0, kMost)) {
-    if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  if (text.size() > kMost) out += "...";
-  return out;
+  return PrintableText(text.substr(0, kMost)) + (text.size() > kMost ? "..." : "");
 }
 
 std::uint64_t LogDropped() {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/time_util.h>
 
+#include "base/text.h"
 #include "tools/admin_call.h"
 #include "tools/command.h"
 #include "tools/explain_text.h"
@@ -61,7 +62,7 @@ Outcome ConcludeReset(const v1::ResetLimitResponse& answer) {
     return {"nothing to reset: no rule counts this request; sluice explain says why\n", kExitNone};
   }
   std::string text = "reset:\n";
-  for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", key);
+  for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", PrintableText(key));
   return {text, kExitDone};
 }
 

@@ -180,6 +180,13 @@ class LookingInsideTest(unittest.TestCase):
             as_json = self.server.sluice("reset", *request, "--json")
             self.assertEqual((as_json.returncode, json.loads(as_json.stdout)), (1, {"keys": []}))
 
+    def test_keys_cannot_control_the_terminal(self):
+        request = ("endpoint=/pay", "user=\u202e\u009b31m")
+        for command in ("explain", "reset"):
+            text = self.server.sluice(command, "shop", *request).stdout
+            self.assertIn(r"user=\xe2\x80\xae\xc2\x9b31m}", text)
+            self.assertTrue(text.isascii(), text)
+
     def test_reload_applies_good_rules_and_refuses_broken_ones(self):
         self.server.write_rules(BROKEN)
         refused = self.server.sluice("reload")

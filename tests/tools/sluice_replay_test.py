@@ -200,6 +200,12 @@ rules:
         found = self.replay(rules, log)["result"]["rules"][0]
         self.assertEqual([it["key"] for it in found["most_denied"]], ["client_ip=1.1.1.1"])
 
+    def test_keys_cannot_control_the_terminal(self):
+        rules = self.write("path.yaml", RULES.replace("client_ip", "endpoint"))
+        log = self.write("odd.log", nginx("1.1.1.1", START, 0, "/\u202e\u009b31m") * (LIMIT + 1))
+        self.assertIn(r"    endpoint=%2F\xe2\x80\xae\xc2\x9b31m: 1,",
+                      self.run_tool(rules, log).stdout)
+
     def busy_log(self):
         chosen = random.Random(3)
         texts = []
