@@ -451,6 +451,14 @@ class LogTest(unittest.TestCase):
         server.stop()
         self.assertNotIn("stopped", server.logged())
 
+    def test_settings_that_need_a_restart_are_named(self):
+        server = Server(self, settings="{drain: 5s, top_keys: true, max_memory: 64MiB}")
+        changed = "{log: {level: warn}, drain: 6s, max_keys: 9999, max_memory: 64MiB}"
+        server.settings.write_text(changed, encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        said = "HUP: only log.level takes effect; restart to apply drain, max_keys, top_keys\n"
+        wait_for(lambda: said in server.logged(), "the names")
+
     def test_secrets_are_never_logged(self):
         # No server listens at the address, so the log mentions the URL.
         password = "hunter2-4711"
