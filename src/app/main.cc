@@ -82,10 +82,12 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
     spdlog::error("HUP: the settings have mistakes; log.level stays {}", settings.log_level);
     return;
   }
-  const std::string before = std::exchange(settings.log_level, renewed->log_level);
-  if (settings != *renewed) {
-    spdlog::warn("HUP: only log.level takes effect; restart to apply the other changed settings");
+  auto changed = ChangedSettings(settings, *renewed);
+  std::erase(changed, "log.level");
+  if (!changed.empty()) {
+    spdlog::warn("HUP: only log.level takes effect; restart to apply {}", fmt::join(changed, ", "));
   }
+  const std::string before = std::exchange(settings.log_level, renewed->log_level);
   if (before == settings.log_level) return;
   // Logged while the more verbose of the two levels is in force.
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
@@ -123,6 +125,12 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   RuleReading rules = IndexRules(ReadFiles(sources), sources);
   if (!rules.ok()) {
     return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))}, settings);
+  }
+  if (!settings.rules_directory.empty() && rules.index->size() == 0) {
+    spdlog::warn(
+        "rules: none in {}; every request is unmatched (*.yaml and *.yml of the directory itself "
+        "are read, not of subdirectories)",
+        settings.rules_directory);
   }
   const auto server = Server::Start(settings, std::move(rules));
   if (!server) {

@@ -3,6 +3,7 @@
 #include <spdlog/details/os.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,6 +128,12 @@ void SetUpLog(std::string_view level, LogFormat format) {
   current = writer;
 }
 
+void SetUpCommandLog() {
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "sluice", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("sluice: %v");
+}
+
 bool StandardErrorIsJournal() {
   const char* const journal = std::getenv("JOURNAL_STREAM");  // device:inode
   struct stat error {};
@@ -143,16 +150,7 @@ bool FlushLog(Duration timeout) {
 
 std::string LogText(std::string_view text) {
   constexpr std::size_t kMost = 300;
-  std::string out;
-  for (const char c : text.substr(0, kMost)) {
-    if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  if (text.size() > kMost) out += "...";
-  return out;
+  return PrintableText(text.substr(0, kMost)) + (text.size() > kMost ? "..." : "");
 }
 
 std::uint64_t LogDropped() {

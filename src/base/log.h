@@ -26,6 +26,9 @@ enum class LogFormat {
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
 void SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
 
+// The log of a command: the thread that logs a line writes it to standard error, as "sluice: …".
+void SetUpCommandLog();
+
 // Whether standard error is systemd's journal, according to JOURNAL_STREAM, a variable that systemd
 // sets.
 bool StandardErrorIsJournal();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace sluice {
@@ -47,6 +48,18 @@ std::string Lowercase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return lower;
+}
+
+std::string PrintableText(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
 }
 
 bool IsValidUtf8(std::string_view bytes) {

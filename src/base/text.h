@@ -26,6 +26,10 @@ std::string Lowercase(std::string_view text);
 // surrogates, nothing beyond U+10FFFF. NUL is allowed.
 bool IsValidUtf8(std::string_view bytes);
 
+// The text with \xHH instead of each byte that is not printable ASCII, so that it cannot control a
+// terminal.
+std::string PrintableText(std::string_view text);
+
 // Decodes the percent-encoding of URLs (RFC 3986). Returns nullopt if a % is not followed by two
 // hexadecimal digits.
 std::optional<std::string> PercentDecode(std::string_view text);

@@ -25,6 +25,14 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Whether `a` is `b` with two neighboring characters swapped.
+bool IsSwapped(std::string_view a, std::string_view b) {
+  const auto [in_a, in_b] = std::ranges::mismatch(a, b);
+  if (a.size() != b.size() || a.end() - in_a < 2) return false;
+  return in_a[0] == in_b[1] && in_a[1] == in_b[0] &&
+         std::equal(in_a + 2, a.end(), in_b + 2, b.end());
+}
+
 }  // namespace
 
 std::string Diagnostic::ToString() const {
@@ -43,11 +51,12 @@ void SortByPosition(Diagnostics& diagnostics) {
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words) {
   constexpr std::size_t kLongestWord = 100;
   if (word.empty() || word.size() > kLongestWord) return "";
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t least = std::max<std::size_t>(1, (word.size() - 1) / 3) + 1;
   std::string_view nearest;
   for (const std::string_view candidate : words) {
     const bool is_cut_short = word.size() >= 3 && candidate.starts_with(word);
-    const std::size_t distance = is_cut_short ? 1 : EditDistance(word, candidate);
+    const bool is_near = is_cut_short || IsSwapped(word, candidate);
+    const std::size_t distance = is_near ? 1 : EditDistance(word, candidate);
     if (distance >= least || distance >= candidate.size()) continue;
     least = distance;
     nearest = candidate;

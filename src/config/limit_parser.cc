@@ -194,7 +194,8 @@ Limit ParseLimit(const ConfigValue& value) {
       name->kind == YamlNode::Kind::kScalar && std::ranges::find(names, name->text) != names.end();
   if (is_known) return ParseParameters(value, name->text);
   value.At("algorithm", *name).ReportFound(allowed + DidYouMean(name->text, names));
-  return {};
+  const std::string_view meant = NearestWord(name->text, names);
+  return meant.empty() ? Limit() : ParseParameters(value, meant);
 }
 
 }  // namespace

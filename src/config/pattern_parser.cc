@@ -78,6 +78,10 @@ Pattern ParseExact(const ConfigValue& value) {
     value.Warn(fmt::format("\"{}\" is compared literally, including the *; for a pattern, write {}",
                            text, instead));
   }
+  if (IpNetwork::Parse(text)) {
+    value.Warn(
+        fmt::format("\"{0}\" is compared literally; for a network, write {{cidr: {0}}}", text));
+  }
   return {Pattern::Kind::kExact, text, {}};
 }
 

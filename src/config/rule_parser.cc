@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "config/limit_parser.h"
 #include "config/pattern_parser.h"
 #include "core/algorithm/grant.h"
+#include "match/counter_key.h"
 
 namespace sluice {
 namespace {
@@ -86,6 +88,18 @@ void WarnAboutLimits(const ConfigValue& list, const std::vector<RuleLimit>& all)
           "never decides: limits[{}] denies every request that this limit would deny", other));
       break;
     }
+  }
+}
+
+// Warns about overrides that never apply, because an earlier one has the same match. `list` is the
+// node of the overrides.
+void WarnAboutOverrides(const ConfigValue& list, const std::vector<Override>& all) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; all.size() > 1 && i < all.size(); ++i) {
+    const auto [same, is_new] = first.try_emplace(DigestOfMatch(all[i].match), i);
+    if (is_new) continue;
+    list.At(i, list.node().items[i])
+        .Warn(fmt::format("never applies: overrides[{}] has the same match", same->second));
   }
 }
 
@@ -206,6 +220,7 @@ Rule ParseRule(const ConfigValue& value) {
     for (const ConfigValue& item : overrides->Items("is a list of maps of match and limits")) {
       rule.overrides.push_back(ParseOverride(item));
     }
+    WarnAboutOverrides(*overrides, rule.overrides);
   }
   ParsePolicies(fields, rule);
   if (const auto ttl = fields.Find("max_lease_ttl")) {

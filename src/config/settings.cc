@@ -104,6 +104,7 @@ class Reader {
 
   Result<Settings> Apply() {
     for (const Setting& setting : table_) {
+      settings_.texts.emplace(setting.key, setting.initial);
       if (setting.initial == "none") continue;
       if (const auto set = setting.set(setting.initial); !set) return set.error();
     }
@@ -111,6 +112,7 @@ class Reader {
       for (const Given& given : *source) {
         const auto set = given.setting->set(given.value);
         if (!set) Report(given.place, set.error().message);
+        settings_.texts[std::string(given.setting->key)] = given.value;
       }
     }
     if (errors_.empty()) {  // otherwise an invalid setting would seem absent
@@ -266,6 +268,16 @@ Result<Settings> ReadSettings(std::span<const std::string> arguments,
   reader.ReadEnvironment(environment);
   reader.ReadFile();
   return reader.Apply();
+}
+
+std::vector<std::string> ChangedSettings(const Settings& before, const Settings& after) {
+  std::vector<std::string> changed;
+  for (const auto& [key, text] : after.texts) {
+    const auto old = before.texts.find(key);
+    if (old == before.texts.end() || old->second != text) changed.push_back(key);
+  }
+  if (before.callers != after.callers) changed.emplace_back("callers");
+  return changed;
 }
 
 std::string DescribeSettings() {

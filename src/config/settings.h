@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -100,6 +101,7 @@ struct Settings {
   std::size_t max_keys = 0;
   std::size_t max_memory = 0;  // bytes
   EnvoySettings envoy;
+  std::map<std::string, std::string> texts;  // of all settings, by key
 
   bool uses_redis() const { return !redis_url.empty(); }
   bool uses_redis_tls() const { return redis_url.starts_with("rediss"); }
@@ -125,6 +127,9 @@ struct Setting {
   // variable.
   bool is_secret;
 };
+
+// The keys of the settings whose texts differ, and "callers" if these do.
+std::vector<std::string> ChangedSettings(const Settings& before, const Settings& after);
 
 // The settings in the order of --help, each bound to its place in `to`.
 inline std::vector<Setting> SettingsTable(Settings& to) {

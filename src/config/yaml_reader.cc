@@ -298,6 +298,10 @@ class TreeReader {
       return Fail(PositionOf(parser_.context_mark),
                   fmt::format("the quote that opens here is not closed: {}", problem));
     }
+    constexpr std::string_view kNoToken = "found character that cannot start any token";
+    if (problem == kNoToken && *parser_.buffer.pointer == '\t') {
+      return Fail(PositionOf(parser_.problem_mark), "found a tab; indent with spaces");
+    }
     const auto begin = parser_.context_mark.line;
     const std::string since = context.empty() || begin == parser_.problem_mark.line
                                   ? std::string()

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "match/counter_key.h"
+
 namespace sluice {
 namespace {
 
@@ -58,30 +60,6 @@ double SecondsOf(const v1::WatchFrame& frame) {
   return seconds > 0 ? seconds : 1;
 }
 
-// The position in `key` at which the tag of the limit begins, such as ":fixed_window:1m".
-std::size_t TagOf(std::string_view key) {
-  std::size_t at = 0;
-  for (const std::string_view tag : {":concurrency", ":fixed_window", ":leaky_bucket",
-                                     ":sliding_log", ":sliding_window", ":token_bucket"}) {
-    if (const auto found = key.rfind(tag); found != key.npos) at = std::max(at, found);
-  }
-  return at;
-}
-
-std::string_view After(char mark, std::string_view text) {
-  return text.substr(std::min(text.size(), text.find(mark)) + (text.find(mark) != text.npos));
-}
-
-// The part of a key after the rule: "user=42" in "sluice:{shop/per-user/user=42}:fixed_window:1m"
-// and, if the domain's counters are colocated, in
-// "sluice:{shop/user=42}per-user/user=42:fixed_window:1m".
-std::string SubjectOf(std::string_view key) {
-  std::string_view rest = key.substr(0, TagOf(key));
-  const bool colocated = !rest.ends_with('}');
-  if (!colocated) rest.remove_suffix(1);
-  return std::string(After('/', After(colocated ? '}' : '/', rest)));
-}
-
 using Rules = std::map<std::pair<std::string, std::string>, RuleState>;
 using Keys = std::map<std::string, KeyState>;  // by digest
 
@@ -121,6 +99,11 @@ std::vector<KeyState> Sorted(Keys& keys) {
   for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
   std::ranges::stable_sort(sorted, std::greater<>(), &KeyState::count);
   return sorted;
+}
+
+// An admin socket that does not answer has another address than its server.
+std::string ErrorText(const std::string& tried, const Error& error) {
+  return tried.empty() ? error.message : "no server at " + tried + ": " + error.message;
 }
 
 using Json = nlohmann::ordered_json;
@@ -191,7 +174,7 @@ FleetState Merge(std::span<const ServerWatch::State> servers) {
   for (const ServerWatch::State& from : servers) {
     ServerState& server = fleet.servers.emplace_back();
     server.name = from.name;
-    if (from.error) server.error = from.error->message;
+    if (from.error) server.error = ErrorText(from.tried, *from.error);
     if (!from.last) continue;
     server.answers = true;
     const v1::WatchFrame& frame = *from.last;

@@ -104,7 +104,9 @@ void ServerWatch::OnLoss(Error error) {
   const MutexLock lock(mutex_);
   state_.last.reset();
   state_.error = std::move(error);
-  state_.connected |= call_ && call_->connected();
+  const bool answered = call_ && call_->connected();
+  state_.tried = answered ? "" : target_.address.ToString();
+  state_.connected |= answered;
 }
 
 ServerWatch::State ServerWatch::Now() const {

@@ -39,6 +39,19 @@ Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
 }
 
+Error UnknownHeader(std::string_view name) {
+  return InvalidArgument(
+      fmt::format("{}: unknown; allowed are {}, {}, X-Sluice-Attr-NAME and X-Sluice-Amount-NAME",
+                  name, kDomainHeader, kCostHeader));
+}
+
+// Whether a header begins like those that define the check, but is none of them.
+bool IsUnknown(std::string_view lower) {
+  return lower.starts_with("x-sluice-") && !lower.starts_with(kAttributeHeader) &&
+         !lower.starts_with(kAmountHeader) && !IsName(lower, kDomainHeader) &&
+         !IsName(lower, kCostHeader);
+}
+
 Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
   std::vector<Parameter> parameters;
   while (!query.empty()) {
@@ -171,6 +184,7 @@ class Builder {
   Result<void> TakeHeaders() {
     for (const auto& [name, value] : request_.headers) {
       std::string lower = Lowercase(name);
+      if (IsUnknown(lower)) return UnknownHeader(name);
       const bool is_amount = lower.starts_with(kAmountHeader);
       if (!is_amount && !lower.starts_with(kAttributeHeader)) continue;
       lower.erase(0, (is_amount ? kAmountHeader : kAttributeHeader).size());

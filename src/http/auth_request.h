@@ -13,8 +13,9 @@
 // Exceptions: proxies append items to X-Forwarded-For and Forwarded, and the last item is used.
 //
 // Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and
-// X-Sluice-Attr-NAME define the check (dashes in NAME become underscores). With `domain` they are
-// ignored, so that a client cannot add attributes through a proxy that forwards its headers.
+// X-Sluice-Attr-NAME define the check (dashes in NAME become underscores); any other X-Sluice-NAME
+// is an error, because it is probably misspelled. With `domain` they are ignored, so that a client
+// cannot add attributes through a proxy that forwards its headers.
 #pragma once
 
 #include <string>

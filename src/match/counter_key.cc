@@ -30,6 +30,25 @@ void AppendEscapedWith(std::string_view separators, std::string_view text, std::
   AppendEscaped(text, out);
 }
 
+// The position in `key` at which the tag of the limit begins, such as ":fixed_window:1m".
+std::size_t TagOf(std::string_view key) {
+  static const std::vector<std::string> tags = [] {
+    std::vector<std::string> all;
+    for (const Limit& limit : EveryAlgorithm::All())
+      all.push_back(fmt::format(":{}", NameOf(limit)));
+    return all;
+  }();
+  std::size_t at = 0;
+  for (const std::string& tag : tags) {
+    if (const auto found = key.rfind(tag); found != key.npos) at = std::max(at, found);
+  }
+  return at;
+}
+
+std::string_view After(char mark, std::string_view text) {
+  return text.substr(std::min(text.size(), text.find(mark)) + (text.find(mark) != text.npos));
+}
+
 bool HasEarlierText(const Condition& a, const Condition& b) {
   return ToYaml(std::vector{a}) < ToYaml(std::vector{b});
 }
@@ -77,6 +96,13 @@ std::string CounterTag(const RuleLimit& limit) {
   }
   DigestIfLong(start, tag);
   return tag;
+}
+
+std::string_view SubjectOf(std::string_view key) {
+  std::string_view rest = key.substr(0, TagOf(key));
+  const bool colocated = !rest.ends_with('}');
+  if (!colocated) rest.remove_suffix(1);
+  return After('/', After(colocated ? '}' : '/', rest));
 }
 
 std::string RepeatedTag(const std::vector<RuleLimit>& limits) {

@@ -26,6 +26,11 @@ std::string AttributeInKey(std::string_view name);
 // continues.
 std::string CounterTag(const RuleLimit& limit);
 
+// The part of a counter's key that names the caller: "user=42" in
+// "sluice:{shop/per-user/user=42}:fixed_window:1m" and, if the domain's counters are colocated, in
+// "sluice:{shop/user=42}per-user/user=42:fixed_window:1m".
+std::string_view SubjectOf(std::string_view key);
+
 // A tag that two of the limits share. Empty if all tags differ.
 std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 

@@ -184,25 +184,25 @@ Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
 }  // namespace
 
 // Tries a few lines, because the first line may be incomplete.
-Result<std::unique_ptr<LineParser>> MakeLineParser(const std::string& log, std::string_view start,
+Result<std::unique_ptr<LineParser>> MakeLineParser(LogFile& log,
                                                    const std::vector<Wanted>& wanted) {
   constexpr int kTried = 20;
-  std::string_view rest = start;
+  std::string_view rest = log.start();
+  if (rest.empty()) return InvalidArgument(log.name() + ": is empty");
   for (int i = 0; i < kTried && !rest.empty(); ++i) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.starts_with('{')) return std::unique_ptr<LineParser>(new JsonParser(wanted));
-    if (NginxLine().Parse(line) == nullptr) return MakeNginxParser(log, wanted);
+    if (NginxLine().Parse(line) == nullptr) return MakeNginxParser(log.name(), wanted);
   }
-  std::string_view header = start.substr(0, start.find('\n'));
-  if (header.ends_with('\r')) header.remove_suffix(1);
+  const std::string_view header = log.Next().value_or("");
   if (header.find(',') == std::string_view::npos) {
-    return InvalidArgument(log +
+    return InvalidArgument(log.name() +
                            ": is not a log in nginx's combined format, JSON lines or CSV with a "
                            "header; none of its first lines has one of these formats");
   }
   auto csv = std::make_unique<CsvParser>(header);
-  if (auto chosen = csv->Choose(log, wanted); !chosen) return chosen.error();
+  if (auto chosen = csv->Choose(log.name(), wanted); !chosen) return chosen.error();
   return std::unique_ptr<LineParser>(std::move(csv));
 }
 

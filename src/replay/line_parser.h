@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "replay/log_file.h"
 
 namespace sluice::replay {
 
@@ -30,9 +31,8 @@ class LineParser {
   virtual const char* Parse(std::string_view line, std::vector<std::string_view>& values) = 0;
 };
 
-// `start` is the beginning of the file `log`, and determines the format. For CSV, its first line is
-// the header. Fails if a field that must exist is missing.
-Result<std::unique_ptr<LineParser>> MakeLineParser(const std::string& log, std::string_view start,
-                                                   const std::vector<Wanted>& wanted);
+// The beginning of `log` determines the format. For CSV, reads the first line, which is the header.
+// Fails if the log is empty, or if a field that must exist is missing.
+Result<std::unique_ptr<LineParser>> MakeLineParser(LogFile& log, const std::vector<Wanted>& wanted);
 
 }  // namespace sluice::replay

@@ -52,7 +52,7 @@ Result<void> RequestLog::OpenAll() {
   for (const std::string& path : options_.paths) {
     auto file = LogFile::Open(path);
     if (!file) return file.error();
-    auto parser = MakeLineParser((*file)->name(), (*file)->start(), wanted_);
+    auto parser = MakeLineParser(**file, wanted_);
     if (!parser) return parser.error();
     sources_.push_back({.file = std::move(*file), .parser = std::move(*parser)});
   }

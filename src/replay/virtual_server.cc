@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "match/counter_key.h"
+
 namespace sluice::replay {
 namespace {
-
-// The values in a counter's key: "user=42" in "sluice:{shop/pay-per-user/user=42}:token_bucket:1s".
-// With `colocate`, all that follows the name of the rule.
-std::string_view ValuesOf(std::string_view key) {
-  key = key.substr(0, key.find("}:"));
-  return key.substr(key.find('/', key.find('/') + 1) + 1);
-}
 
 // Whether there was no room for the counters.
 bool IsFull(const Result<CheckAnswer>& answer) {
@@ -115,7 +110,7 @@ void VirtualServer::CountDeniedKey(const IndexedRule& rule, std::size_t counter,
   const StoreCheck* const check = store_.deciding();
   if (check == nullptr || rule.rule.per.empty()) return;
   auto& keys = rules_[rule.id].denied_keys;
-  const std::string_view values = ValuesOf(check->counters[counter].key);
+  const std::string_view values = SubjectOf(check->counters[counter].key);
   auto found = keys.find(values);
   if (found == keys.end()) found = keys.emplace(values, DeniedKey{.first = at}).first;
   ++found->second.denied;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/time_util.h>
 
+#include "base/text.h"
 #include "tools/admin_call.h"
 #include "tools/command.h"
 #include "tools/explain_text.h"
@@ -57,9 +58,11 @@ struct ResetOptions {
 };
 
 Outcome ConcludeReset(const v1::ResetLimitResponse& answer) {
-  std::string text =
-      answer.keys().empty() ? "nothing to reset: no rule counts this request\n" : "reset:\n";
-  for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", key);
+  if (answer.keys().empty()) {
+    return {"nothing to reset: no rule counts this request; sluice explain says why\n", kExitNone};
+  }
+  std::string text = "reset:\n";
+  for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", PrintableText(key));
   return {text, kExitDone};
 }
 
@@ -75,7 +78,8 @@ void DeclareReset(CLI::App& app, ResetOptions& options) {
   app.add_option("--rule", options.rule, "Only the counters of this rule")->type_name("RULE");
   options.admin.AddTo(app);
   app.footer(
-      "Exit status: 0 done, 2 error.\n"
+      "Needs all attributes that the rule's match and per name.\n"
+      "Exit status: 0 reset, 1 no rule counts this request, 2 error.\n"
       "Example: sluice reset shop endpoint=/boot/pay user=42 --rule pay-per-user");
 }
 

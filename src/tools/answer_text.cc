@@ -87,7 +87,7 @@ std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimi
 std::string_view VerdictText(const v1::CheckLimitRequest& request,
                              const v1::CheckLimitResponse& response) {
   const bool allowed = response.decision() == v1::DECISION_ALLOWED;
-  if (WasCharged(request, response)) return allowed ? "CHARGED" : "CHARGED, over the limit,";
+  if (WasCharged(request, response)) return allowed ? "CHARGED" : "CHARGED over the limit";
   return allowed ? "ALLOWED" : "DENIED";
 }
 

@@ -133,7 +133,8 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
       app.add_option("--repeat", options.repeat, "Check this many times and print a summary")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
           ->type_name("TIMES")
-          ->capture_default_str();
+          ->capture_default_str()
+          ->excludes(app.get_option("--lease-ttl"));  // the summary has no ids of leases
   app.add_option("--concurrency", options.concurrency,
                  "Maximum checks in flight or asleep at once (default: 1; with --rate: 1000)")
       ->check(CLI::Range(1, 100'000))

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/time_util.h>
 
+#include "base/text.h"
 #include "tools/admin_call.h"
 #include "tools/answer_text.h"
 
@@ -42,7 +43,7 @@ std::string RuleText(const v1::ExplainedRule& rule) {
     const std::string counts = CountsText({counter.counts().begin(), counter.counts().end()});
     text += fmt::format("    {}{}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
                         counts == "cost" ? "" : fmt::format(" of {}", counts),
-                        LimitStateText(counter.status()), counter.key()) +
+                        LimitStateText(counter.status()), PrintableText(counter.key())) +
             GrantsText(counter);
   }
   return text;
@@ -60,11 +61,11 @@ std::string LeaseText(const v1::ExplainedLease& lease) {
   for (const v1::ExplainedCounter& counter : lease.counters()) {
     text += fmt::format("  {} of {}  {}\n    {}\n", HeldText(counter.status()),
                         CountsText({counter.counts().begin(), counter.counts().end()}),
-                        LimitStateText(counter.status()), counter.key());
+                        LimitStateText(counter.status()), PrintableText(counter.key()));
   }
   for (const auto& [name, value] :
        std::map<std::string, std::uint64_t>(lease.amounts().begin(), lease.amounts().end())) {
-    text += fmt::format("  taken with {}={}\n", name, value);
+    text += fmt::format("  taken with {}={}\n", PrintableText(name), value);
   }
   return text;
 }

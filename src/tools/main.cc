@@ -13,6 +13,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "base/log.h"
 #include "config/diagnostic.h"
 #include "tools/command.h"
 
@@ -90,6 +91,7 @@ int RunAndFlush(const std::function<int()>& run) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::SetUpCommandLog();
   CLI::App app("Command-line tool for Sluice servers.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
   app.require_subcommand(0, 1);  // if there is none, main prints the help

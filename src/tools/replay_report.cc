@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "client/message_json.h"
 #include "config/rule_yaml.h"
 #include "replay/report.h"
@@ -42,7 +43,7 @@ std::string RuleText(const VirtualServer& server, std::size_t id) {
         fmt::format("  keys denied: {}; those denied most:\n", CountText(tally.denied_keys.size()));
   }
   for (const auto& [key, denied] : MostDenied(tally)) {
-    text += fmt::format("    {}: {}, {} to {}\n", key, CountText(denied.denied),
+    text += fmt::format("    {}: {}, {} to {}\n", PrintableText(key), CountText(denied.denied),
                         TimeText(denied.first), TimeText(denied.last));
   }
   return text;

@@ -46,6 +46,16 @@ TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
 }
 
+TEST(RuleWarnings, NetworkInAnExactText_NamesCidr) {
+  EXPECT_THAT(WarningsOfMatch("client_ip: 203.0.113.0/24"),
+              ElementsAre("rules[0].match.client_ip: \"203.0.113.0/24\" is compared literally; for "
+                          "a network, write {cidr: 203.0.113.0/24}"));
+  EXPECT_THAT(WarningsOfMatch("client_ip: {not: ['2001:db8::/32']}"),
+              ElementsAre("rules[0].match.client_ip.not[0]: \"2001:db8::/32\" is compared "
+                          "literally; for a network, write {cidr: 2001:db8::/32}"));
+  EXPECT_THAT(WarningsOfMatch("client_ip: [10.0.0.0, {cidr: 10.0.0.0/8}], path: /8"), IsEmpty());
+}
+
 TEST(RuleWarnings, AttributeThatARequestMayLack_CausesAWarning) {
   const std::string limits = "    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]\n";
   const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
@@ -129,6 +139,20 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
                  "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
       ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies every request "
                   "that this limit would deny"));
+}
+
+TEST(RuleWarnings, OverridesWithTheSameMatch_CauseAWarning) {
+  const auto warnings = [](const std::string& second) {
+    return WarningsOf(
+        "    limits: blocked\n    overrides:\n"
+        "      - {match: {plan: gold, ip: [a, b]}, limits: unlimited}\n"
+        "      - {match: {" +
+        second + "}, limits: blocked}\n");
+  };
+  const std::string never = "rules[0].overrides[1]: never applies: overrides[0] has the same match";
+  EXPECT_THAT(warnings("plan: gold, ip: [a, b]"), ElementsAre(never));
+  EXPECT_THAT(warnings("ip: [b, a], plan: gold"), ElementsAre(never));
+  EXPECT_THAT(warnings("plan: gold"), IsEmpty());
 }
 
 TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {

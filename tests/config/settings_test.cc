@@ -114,6 +114,13 @@ TEST(Settings_FromFile, EveryErrorHasItsPlace) {
   EXPECT_THAT(message, HasSubstr("--max-keys: found \"many\"; allowed is a whole number"));
 }
 
+TEST(Settings_FromFile, UnknownSettingUnlikeAllOthers_HasNoHint) {
+  const test::TempDir dir;
+  const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", "domain: shop\n")}, {});
+  ASSERT_FALSE(settings);
+  EXPECT_THAT(settings.error().message, HasSubstr("domain: no such setting; allowed are rules,"));
+}
+
 TEST(Settings_FromFile, SettingWithoutEffect_IsAnError) {
   const test::TempDir dir;
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{

@@ -112,6 +112,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
       {"domain=shop",
        {{"X-Sluice-Domain", "x"}, {"X-Sluice-Attr-Plan", "gold"}, {"X-Sluice-Cost", "0"}},
        {"shop", {}}},
+      {"domain=shop", {{"X-Sluice-Max-Wait", "1s"}}, {"shop", {}}},
   };
   for (const auto& row : rows) EXPECT_EQ(Ask(row.query, row.headers), row.expected) << row.query;
 }
@@ -216,6 +217,14 @@ TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "1"}, {"X-Sluice-Cost", "2"}},
        "X-Sluice-Cost: given twice"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Atr-User", "1"}},
+       "X-Sluice-Atr-User: unknown; allowed are X-Sluice-Domain, X-Sluice-Cost, "
+       "X-Sluice-Attr-NAME and X-Sluice-Amount-NAME"},
+      {"",
+       {{"x-sluice-max-wait", "1s"}, {"X-Sluice-Domain", "a"}},
+       "x-sluice-max-wait: unknown; allowed are X-Sluice-Domain, X-Sluice-Cost, "
+       "X-Sluice-Attr-NAME and X-Sluice-Amount-NAME"},
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "x"}},
        "X-Sluice-Cost: found \"x\"; allowed is a whole number from 1 to 2^53"},

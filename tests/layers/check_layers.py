@@ -43,7 +43,7 @@ ROWS = {
 # does, with its code, to a log.
 SIDE = {
     "client": {"base", "net"},
-    "console": {"base", "net", "client", "http"},
+    "console": {"base", "net", "client", "http", "match"},
     "load": {"base", "net", "client"},
     "replay": {"base", "metrics", "core", "store", "match", "store/memory", "limiter"},
     "tools": {"base", "net", "client", "console", "load", "config", "envoy/rules", "replay"},

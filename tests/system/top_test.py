@@ -81,6 +81,13 @@ class LinesTest(unittest.TestCase):
         self.assertIn("no server answers at unix:/nonexistent/s.admin", result.stderr)
         self.assertIn("--admin", result.stderr)
 
+    def test_server_that_is_down_is_shown_with_the_address_that_was_tried(self):
+        server = watched()
+        top = Top(self, "--json", "--addr", server.address, "--addr", "unix:/nonexistent/s")
+        state = top.state(lambda it: it["servers"][0]["answers"], "an answer")
+        self.assertEqual(state["servers"][1]["error"],
+                         "no server at unix:/nonexistent/s.admin: No such file or directory")
+
     def test_admin_needs_a_single_server(self):
         result = subprocess.run(
             [SLUICE, "top", "--addr", "unix:/a", "--addr", "unix:/b", "--admin", "unix:/c"],

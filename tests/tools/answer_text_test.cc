@@ -143,9 +143,8 @@ TEST(AnswerText, Charge_IsMadeAlthoughDenied) {
   limit.set_limit(10);
   limit.mutable_retry_after()->set_seconds(2);
   limit.set_units(1);
-  EXPECT_EQ(
-      DecisionText(request, response),
-      "CHARGED, over the limit,  by tokens (token_bucket 0 of 10 left)  a retry cannot help\n");
+  EXPECT_EQ(DecisionText(request, response),
+            "CHARGED over the limit  by tokens (token_bucket 0 of 10 left)  a retry cannot help\n");
   response.set_decision(v1::DECISION_ALLOWED);
   EXPECT_EQ(DecisionText(request, response), "CHARGED  by tokens (token_bucket 0 of 10 left)\n");
   EXPECT_TRUE(WasCharged(request, response));

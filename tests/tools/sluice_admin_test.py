@@ -169,6 +169,24 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn('NOT_FOUND: rule "per-phone": attribute "phone" is missing', wrong.stderr)
 
+    def test_reset_of_a_request_that_nothing_counts_exits_1(self):
+        for request in (("shop", "endpoint=/elsewhere"), ("shpo", "endpoint=/pay", "user=a")):
+            result = self.server.sluice("reset", *request)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(
+                result.stdout,
+                "nothing to reset: no rule counts this request; sluice explain says why\n",
+            )
+            as_json = self.server.sluice("reset", *request, "--json")
+            self.assertEqual((as_json.returncode, json.loads(as_json.stdout)), (1, {"keys": []}))
+
+    def test_keys_cannot_control_the_terminal(self):
+        request = ("endpoint=/pay", "user=\u202e\u009b31m")
+        for command in ("explain", "reset"):
+            text = self.server.sluice(command, "shop", *request).stdout
+            self.assertIn(r"user=\xe2\x80\xae\xc2\x9b31m}", text)
+            self.assertTrue(text.isascii(), text)
+
     def test_reload_applies_good_rules_and_refuses_broken_ones(self):
         self.server.write_rules(BROKEN)
         refused = self.server.sluice("reload")
@@ -364,6 +382,18 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(sluice("validate").returncode, 2)
 
 
+class NoRulesTest(unittest.TestCase):
+    def test_server_without_rules_says_which_files_it_reads(self):
+        with tempfile.TemporaryDirectory() as rules:
+            folder = pathlib.Path(rules) / "shop"
+            folder.mkdir()
+            (folder / "shop.yaml").write_text(RULES, encoding="utf-8")
+            server = Server(self, "--rules", rules)
+            self.assertIn(f"warning rules: none in {rules}; every request is", server.logged())
+            self.assertIn("not of subdirectories", server.logged())
+        self.assertNotIn("rules: none", Server(self).logged())
+
+
 class LogTest(unittest.TestCase):
     def entries(self, server):
         return [json.loads(line) for line in server.logged().splitlines()]
@@ -420,6 +450,14 @@ class LogTest(unittest.TestCase):
         wait_for(lambda: "log.level: from debug to error" in server.logged(), "the level")
         server.stop()
         self.assertNotIn("stopped", server.logged())
+
+    def test_settings_that_need_a_restart_are_named(self):
+        server = Server(self, settings="{drain: 5s, top_keys: true, max_memory: 64MiB}")
+        changed = "{log: {level: warn}, drain: 6s, max_keys: 9999, max_memory: 64MiB}"
+        server.settings.write_text(changed, encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        said = "HUP: only log.level takes effect; restart to apply drain, max_keys, top_keys\n"
+        wait_for(lambda: said in server.logged(), "the names")
 
     def test_secrets_are_never_logged(self):
         # No server listens at the address, so the log mentions the URL.

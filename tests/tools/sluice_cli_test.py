@@ -245,7 +245,7 @@ class CheckTest(unittest.TestCase):
         charge = ("--cost", "0", "--mode", "charge", "--amount", "input=90")
         status, text = ask(*charge)
         self.assertEqual(status, 0)
-        self.assertTrue(text.startswith("CHARGED, over the limit,"), text)
+        self.assertTrue(text.startswith("CHARGED over the limit"), text)
         self.assertIn("2 of 3 left    units 0\n", text, "no request")
         status, text = ask()
         self.assertEqual((status, text.splitlines()[0]), (1, "DENIED  by model (token_bucket 0 of 100 left)"))
@@ -262,7 +262,7 @@ class CheckTest(unittest.TestCase):
         self.assertIn("20 of 20 left", denied.stdout)
         charged = self.check("--cost", "30", "--mode", "charge")
         self.assertEqual(charged.returncode, 0, charged.stderr)
-        self.assertTrue(charged.stdout.startswith("CHARGED, over the limit,  by pay-per-user ("))
+        self.assertTrue(charged.stdout.startswith("CHARGED over the limit  by pay-per-user ("))
         self.assertIn("0 of 20 left", self.check("--peek").stdout)
         self.assertEqual(self.check("--cost", "29", "--mode", "refund").returncode, 0)
         self.assertIn("19 of 20 left", self.check("--peek").stdout)
@@ -345,6 +345,7 @@ class ArgumentTest(unittest.TestCase):
              '--amount "a=1": this name is given twice'),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
+            (["check", "shop", "--repeat", "2", "--lease-ttl", "1s"], "--lease-ttl excludes --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
             (["hold", "shop", "a=1", "true"], "COMMAND comes after --"),
             (["hold", "shop", "--overload-status", "3,x", "--", "true"],

@@ -134,6 +134,9 @@ class Replay(unittest.TestCase):
         self.assertIn("gzip data ends early", self.replay(self.rules, packed)["faults"][-1]["what"])
         torn = self.write("torn.jsonl", f'{{"time": {START}, "client_ip": "a"}}\n{{"time": {START}\n')
         self.assertEqual(self.replay(self.rules, torn)["not_understood"], 1)
+        empty = self.write("empty.log", "")
+        self.assertEqual(self.run_tool(self.rules, empty, status=2).stderr,
+                         f"sluice: {empty}: is empty\n")
 
     def test_maps_fields_of_json_and_csv(self):
         rules = self.write("tokens.yaml", """domain: shop
@@ -163,8 +166,11 @@ rules:
         for i, (user, tokens, cost) in enumerate(rows):
             writer.writerow([stamp(START + i, 0).isoformat(), f'{user}, "x"', tokens, cost])
         table = self.write("a.csv", text.getvalue())
-        found = self.replay("--attribute", "user=$.the user", "--time", "$.when", "--amount",
-                            "tokens=$.n", "--cost", "$.cost", rules, table)["result"]["rules"][0]
+        whole = self.replay("--attribute", "user=$.the user", "--time", "$.when", "--amount",
+                            "tokens=$.n", "--cost", "$.cost", rules, table)
+        self.assertEqual((whole["lines"], whole["not_understood"]), (5, 0))
+        self.assertFalse([it for it in whole["notes"] if "left out" in it])
+        found = whole["result"]["rules"][0]
         self.assertEqual((found["checked"], found["denied"]), (5, 2))
         self.assertEqual({it["key"] for it in found["most_denied"]},
                          {'user=a,%20"x"', 'user=b,%20"x"'})
@@ -180,6 +186,25 @@ rules:
         self.assertIn("No line has the field of --amount tokens: each request has 0 of it",
                       misspelled.stdout)
         self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
+
+    def test_log_lines_of_the_tool_go_to_stderr(self):
+        log = self.write("a.jsonl", json.dumps({"time": START, "client_ip": "a", "n": 1}) + "\n")
+        done = self.run_tool("--json", "--amount", "n=$.n", self.rules, log)
+        json.loads(done.stdout)
+        self.assertIn('sluice: domain "shop": a check has an amount "n"', done.stderr)
+
+    def test_keys_of_colocated_rules_are_the_callers(self):
+        rules = self.write("colocated.yaml",
+                           RULES.replace("rules:", "colocate: client_ip\nrules:", 1))
+        log = self.write("six.log", nginx("1.1.1.1", START) * (LIMIT + 2))
+        found = self.replay(rules, log)["result"]["rules"][0]
+        self.assertEqual([it["key"] for it in found["most_denied"]], ["client_ip=1.1.1.1"])
+
+    def test_keys_cannot_control_the_terminal(self):
+        rules = self.write("path.yaml", RULES.replace("client_ip", "endpoint"))
+        log = self.write("odd.log", nginx("1.1.1.1", START, 0, "/\u202e\u009b31m") * (LIMIT + 1))
+        self.assertIn(r"    endpoint=%2F\xe2\x80\xae\xc2\x9b31m: 1,",
+                      self.run_tool(rules, log).stdout)
 
     def busy_log(self):
         chosen = random.Random(3)
