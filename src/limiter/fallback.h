@@ -120,6 +120,9 @@ class Fallback final : public StoreListener {
 
  private:
   static constexpr std::size_t kMostAtOnce = 64;
+  // A change of a counter that the store rejected is sent again after this many rounds, a second.
+  // Meanwhile, it does not delay others.
+  static constexpr int kRoundsAfterRejection = 100;
   // No caller waits for a charge, so the timeout is longer than for a check.
   static constexpr std::chrono::seconds kChargeTimeout{1};
   // The longest reconnect pause plus time for a few charges. So the store decides again within a

@@ -273,7 +273,7 @@ void Node::OnEntryFailed(CheckQueue::Entry& entry, std::string_view error) {
     return;
   }
   NoteError(error);
-  Fail(std::move(entry.checks), StoreFailure::kRejected);
+  Fail(std::move(entry.checks), StoreFailure::kCounterRejected);
 }
 
 void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
