@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "limiter/lease_name.h"
 
 namespace sluice {
@@ -339,6 +340,16 @@ void Fallback::OnReconciled(Settlement& settlement) {
   reconciling_ = --undecided_ > 0;
   store_accepts_ = !failure || pause > 0;
   NoteDecided(settlement, SteadyNow());
+}
+
+void Fallback::LogLost() {
+  const std::int64_t units = charges.Sum(clock.Now());
+  const std::size_t changes = leases.changes();
+  if (units == 0 && changes == 0) return;
+  spdlog::warn(
+      "{} units admitted without Redis are not charged, and the changes of {} leases are lost, "
+      "because Redis did not take them before this server stopped",
+      units, changes);
 }
 
 void Fallback::Forget(std::string_view key) {

@@ -76,6 +76,19 @@ std::int64_t PendingCharges::Find(std::string_view key, Time now) const {
   return units + Used(found->second.shared, charged);
 }
 
+std::int64_t PendingCharges::Sum(Time now) const {
+  std::int64_t sum = 0;
+  for (const Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    for (const auto& [key, units] : shard.in_flight) sum += units;
+    for (auto [key, charge] : shard.entries) {
+      Advance(charge.shared, charge.charged, now);
+      sum += Used(charge.shared, charge.charged);
+    }
+  }
+  return sum;
+}
+
 std::vector<PendingCharges::Charge> PendingCharges::Take(std::size_t most, Time now) {
   std::vector<Charge> taken;
   const std::size_t first = next_shard_.fetch_add(1, std::memory_order_relaxed);

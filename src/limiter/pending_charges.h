@@ -56,6 +56,9 @@ class PendingCharges {
   // settled yet.
   std::int64_t Find(std::string_view key, Time now) const;
 
+  // The number of all units that still count.
+  std::int64_t Sum(Time now) const;
+
   // Removes and returns at most `most` sums that still count. Each must be settled or put back.
   struct Charge {
     std::string key;

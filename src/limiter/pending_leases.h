@@ -78,7 +78,8 @@ class PendingLeases {
   // change.
   std::function<void()> on_first;
 
-  bool HasChanges() SLUICE_EXCLUDES(mutex_) {
+  // The number of leases with changes.
+  std::size_t changes() SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return queue_.size();
   }

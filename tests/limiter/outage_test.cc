@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/limiter/fixture.h"
+#include "tests/support/captured_log.h"
 
 namespace sluice::test {
 namespace {
@@ -657,6 +658,24 @@ TEST_F(OutageTest, StoreRejectsOneCounter_DecidesTheOthers_IsChargedWhenItCanRea
     EXPECT_EQ(answer.source, Source::kStore);
     EXPECT_EQ(answer.limits[0].verdict.remaining, 3);
   }
+}
+
+TEST_F(OutageTest, ServerStopsInAnOutage_LogsWhatIsLost) {
+  CapturedLog log;
+  for (const bool lost : {false, true}) {
+    for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
+                               Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
+      Start(limit, 1);
+      Lose();
+      server(0).Ask(Mode::kConsume, 3);
+      if (!lost) Recover();
+      server(0).ChargeBackAll();
+      server(0).fallback.LogLost();
+    }
+  }
+  EXPECT_EQ(log.CountLines("are not charged"), 2) << log.text();
+  EXPECT_EQ(log.CountLines("3 units admitted without Redis are not charged"), 1);
+  EXPECT_EQ(log.CountLines("the changes of 1 leases are lost"), 1);
 }
 
 // Without this, checks would stay local until the clock reaches its old time again.

@@ -198,6 +198,42 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_TRUE(check().allowed());
 }
 
+// On a connection that is closed afterwards.
+v1::CheckLimitResponse CheckAt(const SluiceServer& sluiced, const v1::CheckLimitRequest& request) {
+  const auto stub = v1::RateLimiter::NewStub(
+      grpc::CreateChannel(sluiced.grpc_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::CheckLimitResponse response;
+  EXPECT_TRUE(stub->CheckLimit(&context, request, &response).ok());
+  return response;
+}
+
+TEST(StoppedServerTest, UnitsOfAnOutage_AreChargedIfRedisIsBackWithinDrain) {
+  RedisServer redis;
+  constexpr int kAdmitted = 20;
+  const v1::CheckLimitRequest check = CheckOf("outage", "/allow");
+  for (const bool is_back : {false, true}) {
+    SluiceServer sluiced({.rules = kRules,
+                          .redis_url = redis.url(),
+                          .flags = {"--drain", is_back ? "60s" : "10ms"}});
+    redis.Kill();
+    for (int i = 0; i < kAdmitted; ++i) {
+      EXPECT_EQ(CheckAt(sluiced, check).source(), v1::SOURCE_FALLBACK);
+    }
+    sluiced.process().Signal(SIGTERM);
+    EXPECT_TRUE(sluiced.process().WaitForLine("draining", seconds(10)));
+    if (is_back) redis.Start();
+    EXPECT_EQ(sluiced.process().Wait(seconds(30)), 0);
+    EXPECT_EQ(sluiced.process().CountLines("20 units admitted without Redis are not charged"),
+              is_back ? 0 : 1);
+    if (!is_back) redis.Start();
+  }
+  const SluiceServer next({.rules = kRules, .redis_url = redis.url()});
+  const v1::CheckLimitResponse response = CheckAt(next, check);
+  ASSERT_EQ(response.limits_size(), 1);
+  EXPECT_EQ(response.limits(0).remaining(), 1'000'000u - kAdmitted - 1);
+}
+
 // A script that Redis does not have has not run. So the call is sent again, and no check is lost or
 // counted twice.
 TEST(ScriptFlushTest, UnderLoad_NoCheckIsLost) {
