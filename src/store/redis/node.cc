@@ -293,7 +293,7 @@ void Node::NoteError(std::string_view error) {
     return;
   }
   metrics_.CountError(error);
-  status_.OnError(error, loop_.now());
+  status_.OnError(error, loop_.now(), {});
   if (WordOf(error) == "CLUSTERDOWN") owner_.OnLayoutSuspect();
 }
 

@@ -46,14 +46,12 @@ void ServerStatus::OnFailing(std::string_view what, std::string_view cause, Stea
                advice.empty() ? "" : "; ", advice_);
 }
 
-void ServerStatus::OnError(std::string_view error, SteadyTime now) {
+void ServerStatus::OnError(std::string_view error, SteadyTime now, const Refused& refused) {
   const MutexLock lock(mutex_);
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
-  spdlog::error(
-      "redis {}: answers checks with an error: {}; {}; the checks are decided by on_store_failure "
-      "(logged once while it lasts)",
-      name_, LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice);
+  spdlog::error("redis {}: {}: {}; {}; {} (logged once while it lasts)", name_, refused.what,
+                LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice, refused.consequence);
 }
 
 void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {

@@ -44,9 +44,15 @@ class ServerStatus {
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
-  // Redis answers checks with an error. Each kind is logged once, even if it occurs often, and
-  // again if it occurs after a minute without it.
-  void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
+  // What Redis answers with an error, and what follows; for the log.
+  struct Refused {
+    std::string_view what = "answers checks with an error";
+    std::string_view consequence = "the checks are decided by on_store_failure";
+  };
+  // Redis answers with an error. Each kind is logged once, even if it occurs often, and again if it
+  // occurs after a minute without it.
+  void OnError(std::string_view error, SteadyTime now, const Refused& refused)
+      SLUICE_EXCLUDES(mutex_);
 
   // The same for errors after which the checks are sent again, since nothing has run.
   void OnNotRun(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
