@@ -107,7 +107,9 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
   io->MeasureLateness(LoopLateness(*metrics));
   io->Start();
-  auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
+  // If the system's clock is set during an outage, local windows must not end.
+  const Clock& clock = settings.uses_redis() ? Clock::Unset() : Clock::System();
+  auto fallback = std::make_unique<Fallback>(clock, InitialShare(settings));
   auto credentials = Credentials::Load(settings, *metrics);
   if (!credentials) return credentials.error();
   auto redis = ConnectRedis(settings, *io, *metrics, *fallback, **credentials);
