@@ -18,15 +18,13 @@ namespace sluice::redis {
 
 class ServerStatus {
  public:
-  // The advice logged when a server that decides checks is lost.
-  static constexpr std::string_view kOfChecks =
-      "rules decide by on_store_failure until it is back; check that it runs and accepts this "
-      "server's login";
+  // What is logged when a server that decides checks is lost.
+  static constexpr std::string_view kOfChecks = "rules decide by on_store_failure until it is back";
 
-  // `name` and `advice` are for the log. `connections` is the number of connections, one for each
-  // io thread.
-  ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
-      : name_(std::move(name)), advice_(advice), ready_(connections, false) {}
+  // `name`, and `consequence` of losing the server, are for the log. `connections` is the number of
+  // connections, one for each io thread.
+  ServerStatus(std::string name, std::size_t connections, std::string_view consequence = kOfChecks)
+      : name_(std::move(name)), consequence_(consequence), ready_(connections, false) {}
 
   const std::string& name() const { return name_; }
 
@@ -65,7 +63,7 @@ class ServerStatus {
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;
-  const std::string_view advice_;
+  const std::string_view consequence_;
   Mutex mutex_;
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);
