@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -106,7 +107,9 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
   io->MeasureLateness(LoopLateness(*metrics));
   io->Start();
-  auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
+  // If the system's clock is set during an outage, local windows must not end.
+  const Clock& clock = settings.uses_redis() ? Clock::Unset() : Clock::System();
+  auto fallback = std::make_unique<Fallback>(clock, InitialShare(settings));
   auto credentials = Credentials::Load(settings, *metrics);
   if (!credentials) return credentials.error();
   auto redis = ConnectRedis(settings, *io, *metrics, *fallback, **credentials);
@@ -442,7 +445,10 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
-  // Settlements that are not sent by the deadline are lost, and logged.
+  // What Redis has not taken by the deadline is lost, and logged.
+  while (redis_ && fallback_->HasPending() && SteadyNow() < deadline) {
+    std::this_thread::sleep_for(Fallback::kReconcileEvery);
+  }
   if (redis_) redis_->WaitUntilSettled(deadline);
   io_->RunOn(0, [this](net::Loop&) {
     if (grant_timer_) limiter_.grants().ReturnDue();
@@ -451,7 +457,9 @@ void Server::Stop(Duration drain) {
     upkeep_timer_.reset();
   });
   worker_.Stop();
-  if (redis_) redis_->Stop();
+  if (!redis_) return;
+  redis_->Stop();
+  fallback_->LogLost();
 }
 
 }  // namespace sluice

@@ -12,10 +12,26 @@ class SystemClock final : public Clock {
   }
 };
 
+class UnsetClock final : public Clock {
+ public:
+  Time Now() const override {
+    return start_ + std::chrono::duration_cast<Duration>(BootNow() - booted_);
+  }
+
+ private:
+  const Time start_ = System().Now();
+  const BootTime booted_ = BootNow();
+};
+
 }  // namespace
 
 const Clock& Clock::System() {
   static const SystemClock clock;
+  return clock;
+}
+
+const Clock& Clock::Unset() {
+  static const UnsetClock clock;
   return clock;
 }
 

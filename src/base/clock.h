@@ -24,6 +24,10 @@ class Clock {
 
   // The system's clock. Never destroyed.
   static const Clock& System();
+
+  // Starts at the system's time and then runs like BootNow, so it does not follow when the system's
+  // clock is set. Never destroyed.
+  static const Clock& Unset();
 };
 
 // A clock that changes only by Set and Advance. Thread-safe.

@@ -200,7 +200,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "address; none: connections have no age limit",
        SetLength(to.max_connection_age, seconds(1), days(7), "none")},
       {"drain", "TIME", "5s",
-       "after SIGTERM: the maximum time for callers to disconnect and for calls to finish",
+       "after SIGTERM: the maximum time for callers to disconnect, for calls to finish, and for "
+       "Redis to take the units and leases of an outage",
        SetLength(to.drain, milliseconds(1), minutes(10))},
       {"log.level", "LEVEL", "info",
        "trace, debug, info, warn, error or off; SIGHUP reloads it from the file",

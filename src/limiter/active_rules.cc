@@ -106,9 +106,9 @@ void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   });
   if (!share || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
   spdlog::warn(
-      "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s, because "
-      "the store did not answer in time; docs/outages.md, \"A rule that asks for too much\", says "
-      "what to do",
+      "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s; "
+      "sluice_store_failures_total says why: if by timeout, unsent or overloaded, see "
+      "docs/outages.md, \"A rule that asks for too much\"",
       rule.domain, rule.rule.name, *share * 100, FallbackWatch::kWindow.count());
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "limiter/lease_name.h"
 
 namespace sluice {
@@ -101,9 +102,11 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   if (!check.failure()) clock.Learn(check.decided_at, now);
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure) {
-      // Overload and a caller's deadline are not failures of the store.
+      // Overload, a caller's deadline and a counter that cannot be read are not failures of the
+      // store.
       const bool is_well = counter.failure == StoreFailure::kOverloaded ||
-                           counter.failure == StoreFailure::kCallerTimeout;
+                           counter.failure == StoreFailure::kCallerTimeout ||
+                           counter.failure == StoreFailure::kCounterRejected;
       if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
     } else if (!AllPartsAreWell()) {
       OnPartFound(store_->PartOf(counter.key));
@@ -317,9 +320,10 @@ void Fallback::Reconcile() {
 // unknown, the charge is not sent again.
 void Fallback::OnReconciled(Settlement& settlement) {
   const auto failure = settlement.failure();
+  const int pause = failure == StoreFailure::kCounterRejected ? kRoundsAfterRejection : 0;
   if (auto* const change = settlement.change(); change != nullptr) {
     if (failure) {
-      leases.PutBack(*change);
+      leases.PutBack(*change, pause);
     } else if (change->units && change->released) {
       OnSettled(settlement);
     }
@@ -328,14 +332,24 @@ void Fallback::OnReconciled(Settlement& settlement) {
     RecordUnknown(charge->units);
     leases.Leave(charge->key);
   } else if (failure) {
-    charges.PutBack(*charge, clock.Now());
+    charges.PutBack(*charge, clock.Now(), pause);
   } else {
     charges.Settle(*charge);
     metrics_->units_charged.Increment(static_cast<std::uint64_t>(charge->units));
   }
   reconciling_ = --undecided_ > 0;
-  store_accepts_ = !failure;
+  store_accepts_ = !failure || pause > 0;
   NoteDecided(settlement, SteadyNow());
+}
+
+void Fallback::LogLost() {
+  const std::int64_t units = charges.Sum(clock.Now());
+  const std::size_t changes = leases.changes();
+  if (units == 0 && changes == 0) return;
+  spdlog::warn(
+      "{} units admitted without Redis are not charged, and the changes of {} leases are lost, "
+      "because Redis did not take them before this server stopped",
+      units, changes);
 }
 
 void Fallback::Forget(std::string_view key) {

@@ -110,16 +110,22 @@ class Fallback final : public StoreListener {
   // io thread only.
   void Reconcile();
   // Whether there are changes that the store has not accepted.
-  bool HasPending() { return reconciling_ || charges.size() > 0 || leases.HasChanges(); }
+  bool HasPending() { return reconciling_ || charges.size() > 0 || leases.changes() > 0; }
   // `run` is called when HasPending becomes true, by any thread, under a lock, so it must not call
   // this object. Set before the first check.
   void SetOnPending(const std::function<void()>& run) { charges.on_first = leases.on_first = run; }
+
+  // Logs what is still pending when the server stops.
+  void LogLost();
 
   // The counter was reset.
   void Forget(std::string_view key);
 
  private:
   static constexpr std::size_t kMostAtOnce = 64;
+  // A change of a counter that the store rejected is sent again after this many rounds, a second.
+  // Meanwhile, it does not delay others.
+  static constexpr int kRoundsAfterRejection = 100;
   // No caller waits for a charge, so the timeout is longer than for a check.
   static constexpr std::chrono::seconds kChargeTimeout{1};
   // The longest reconnect pause plus time for a few charges. So the store decides again within a

@@ -18,7 +18,7 @@ enum class LeaseOutcome : std::uint8_t {
   kSettled = 1,
   kAlreadySettled = 2,
   kNotFound = 3,
-  kQueued = 4,  // the store does not answer; it settles the lease later
+  kQueued = 4,  // the store has not answered yet; the lease is settled later
 };
 
 class LimiterMetrics {

@@ -76,14 +76,34 @@ std::int64_t PendingCharges::Find(std::string_view key, Time now) const {
   return units + Used(found->second.shared, charged);
 }
 
+std::int64_t PendingCharges::Sum(Time now) const {
+  std::int64_t sum = 0;
+  for (const Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    for (const auto& [key, units] : shard.in_flight) sum += units;
+    for (auto [key, charge] : shard.entries) {
+      Advance(charge.shared, charge.charged, now);
+      sum += Used(charge.shared, charge.charged);
+    }
+  }
+  return sum;
+}
+
 std::vector<PendingCharges::Charge> PendingCharges::Take(std::size_t most, Time now) {
   std::vector<Charge> taken;
   const std::size_t first = next_shard_.fetch_add(1, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < kShards && taken.size() < most && size() > 0; ++i) {
+  std::size_t looked_at = 0;
+  for (std::size_t i = 0;
+       i < kShards && taken.size() < most && looked_at < kMostLookedAt && size() > 0; ++i) {
     Shard& shard = shards_[(first + i) % kShards];
     const MutexLock lock(shard.mutex);
-    while (taken.size() < most && !shard.entries.empty()) {
-      Charge charge = std::move(shard.entries.extract(shard.entries.begin()).mapped());
+    for (auto at = shard.entries.begin(); taken.size() < most && at != shard.entries.end();) {
+      ++looked_at;
+      if (at->second.pause > 0) {
+        --at++->second.pause;
+        continue;
+      }
+      Charge charge = std::move(shard.entries.extract(at++).mapped());
       size_.fetch_sub(1, std::memory_order_relaxed);
       Advance(charge.shared, charge.charged, now);
       charge.units = Used(charge.shared, charge.charged);
@@ -101,7 +121,7 @@ void PendingCharges::Settle(const Charge& charge) {
   shard.in_flight.erase(charge.key);
 }
 
-void PendingCharges::PutBack(Charge charge, Time now) {
+void PendingCharges::PutBack(Charge charge, Time now, int pause) {
   Shard& shard = ShardOf(charge.key);
   const MutexLock lock(shard.mutex);
   if (shard.in_flight.erase(charge.key) == 0) return;
@@ -113,6 +133,7 @@ void PendingCharges::PutBack(Charge charge, Time now) {
   } else {
     AddTo(at->second, units, now);
   }
+  at->second.pause = pause;
 }
 
 void PendingCharges::Forget(std::string_view key) {

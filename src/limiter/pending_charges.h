@@ -56,6 +56,9 @@ class PendingCharges {
   // settled yet.
   std::int64_t Find(std::string_view key, Time now) const;
 
+  // The number of all units that still count.
+  std::int64_t Sum(Time now) const;
+
   // Removes and returns at most `most` sums that still count. Each must be settled or put back.
   struct Charge {
     std::string key;
@@ -64,14 +67,15 @@ class PendingCharges {
     Limit shared;          // for this server's share
     CounterState charged;  // of `shared`, starting from a new counter
     std::uint64_t serial = 0;
+    int pause = 0;  // the number of Takes that leave it out
   };
   std::vector<Charge> Take(std::size_t most, Time now);
 
   // The store has applied a charge that Take returned, or may have applied it.
   void Settle(const Charge& charge);
   // Puts back a charge that Take returned and that the store has not applied, unless the counter
-  // was reset meanwhile.
-  void PutBack(Charge charge, Time now);
+  // was reset meanwhile. The next `pause` Takes leave it out.
+  void PutBack(Charge charge, Time now, int pause = 0);
 
   // The counter was reset.
   void Forget(std::string_view key);
@@ -83,6 +87,8 @@ class PendingCharges {
 
  private:
   static constexpr std::size_t kShards = 64;
+  // The most charges that one Take looks at: some shards, each as a whole.
+  static constexpr std::size_t kMostLookedAt = 4 * kMaxCounters / kShards;
 
   struct Shard {
     mutable Mutex mutex;

@@ -102,7 +102,10 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
     Entry& entry = found->second;
     entry.place = 0;
     const bool units = entry.lease.units;
-    if (units && is_owed && std::ranges::any_of(entry.lease.held, is_owed, &Held::key)) {
+    const bool pauses = entry.pause > 0 && entry.pause-- > 0;
+    const bool waits =
+        units && is_owed && std::ranges::any_of(entry.lease.held, is_owed, &Held::key);
+    if (pauses || waits) {
       again.push_back(found->first);
       continue;
     }
@@ -121,15 +124,17 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
   return taken;
 }
 
-void PendingLeases::PutBack(const Change& change) {
+void PendingLeases::PutBack(const Change& change, int pause) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(change.id);
-  if (found != entries_.end()) {
+  if (found == entries_.end() && !change.released) return;  // forgotten meanwhile
+  if (found == entries_.end()) {
+    Add(change, /*reported=*/true);
+  } else {
     if (!change.released && !change.renewed) found->second.entered = false;
-    return Queue(found->second);
+    Queue(found->second);
   }
-  if (!change.released) return;  // forgotten meanwhile
-  Add(change, /*reported=*/true);
+  entries_[change.id].pause = pause;
 }
 
 void PendingLeases::Add(Change lease, bool reported) {

@@ -78,9 +78,10 @@ class PendingLeases {
   // change.
   std::function<void()> on_first;
 
-  bool HasChanges() SLUICE_EXCLUDES(mutex_) {
+  // The number of leases with changes.
+  std::size_t changes() SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    return !queue_.empty();
+    return queue_.size();
   }
 
   // Removes and returns at most `most` changes to report, oldest first. Leases of units wait until
@@ -89,8 +90,9 @@ class PendingLeases {
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
-  // Puts back a change that the store did not apply, or may not have applied.
-  void PutBack(const Change& change);
+  // Puts back a change that the store did not apply, or may not have applied. The next `pause`
+  // Takes leave the lease out.
+  void PutBack(const Change& change, int pause = 0);
 
  private:
   struct Entry {
@@ -98,6 +100,7 @@ class PendingLeases {
     std::uint64_t place = 0;  // in queue_; 0: not queued
     SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
+    int pause = 0;            // the number of Takes that leave it out
     bool entered = false;     // units: the store has the record, until PutBack resets this
   };
   using Entries = std::map<LeaseId, Entry>;

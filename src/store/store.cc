@@ -7,7 +7,8 @@ namespace sluice {
 
 std::string_view ToString(StoreFailure failure) {
   static constexpr std::array<std::string_view, kStoreFailures> kNames{
-      "timeout", "unsent", "unreachable", "overloaded", "rejected", "caller_timeout"};
+      "timeout",  "unsent",           "unreachable",   "overloaded",
+      "rejected", "counter_rejected", "caller_timeout"};
   return kNames[static_cast<std::size_t>(failure)];
 }
 

@@ -19,14 +19,15 @@ namespace sluice {
 // Why a counter has no answer from the store. The failure policy of its rule then decides, except
 // for kCallerTimeout.
 enum class StoreFailure : std::uint8_t {
-  kTimeout,        // sent, but no answer in time; the counter may have been charged
-  kUnsent,         // the deadline passed before the check could be sent; not charged
-  kUnreachable,    // no connection, or the store is known to be failing; not charged
-  kOverloaded,     // too many checks wait, or no room for a new counter; not charged
-  kRejected,       // the store answered with an error; not charged
+  kTimeout,          // sent, but no answer in time; the counter may have been charged
+  kUnsent,           // the deadline passed before the check could be sent; not charged
+  kUnreachable,      // no connection, or the store is known to be failing; not charged
+  kOverloaded,       // too many checks wait, or no room for a new counter; not charged
+  kRejected,         // the store answered with an error; not charged
+  kCounterRejected,  // the same, but for this check alone, such as if a key holds something else
   kCallerTimeout,  // the caller's deadline passed; the counter may have been charged if it was sent
 };
-inline constexpr std::size_t kStoreFailures = 6;
+inline constexpr std::size_t kStoreFailures = 7;
 
 std::string_view ToString(StoreFailure failure);
 

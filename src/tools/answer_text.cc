@@ -155,7 +155,7 @@ std::string OutcomeText(v1::Outcome outcome) {
     return "NOT FOUND  the lease ended more than 10 minutes ago, or was never taken";
   }
   if (outcome == v1::OUTCOME_QUEUED) {
-    return "QUEUED  the store does not answer; the lease is settled when it does";
+    return "QUEUED  the server sends the settlement to the store until the store has answered";
   }
   return "unknown";
 }

@@ -426,7 +426,7 @@ TEST_F(FallbackMemoryTest, Forget_ForgetsTheState) {
   fallback_.Forget("k");
   EXPECT_FALSE(fallback_.states.Find("k"));
   EXPECT_EQ(fallback_.charges.size(), 0u);
-  EXPECT_FALSE(fallback_.leases.HasChanges());
+  EXPECT_FALSE(fallback_.leases.changes() > 0);
   EXPECT_TRUE(IsCleared());
 }
 

@@ -73,12 +73,15 @@ class FragileStore final : public Store {
   }
 
   std::size_t PartOf(std::string_view key) const override {
-    return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
+    const bool is_other = failing != StoreFailure::kCounterRejected && !failing_key.empty();
+    return is_other && key.find(failing_key) != std::string_view::npos ? 1 : 0;
   }
 
   std::optional<StoreFailure> failing;
-  std::string failing_key;  // counters fail if their keys contain it; empty: all of them
-  bool holds = false;       // decided checks are held, not returned
+  // Counters fail if their keys contain it; empty: all of them. They are of another part, unless
+  // each is rejected alone.
+  std::string failing_key;
+  bool holds = false;  // decided checks are held, not returned
   std::vector<StoreCheck*> held;
   bool sent = false;                  // failed checks were sent and may be answered late
   bool decides_unheard = false;       // the store decides failed checks nevertheless

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/limiter/fixture.h"
+#include "tests/support/captured_log.h"
 
 namespace sluice::test {
 namespace {
@@ -629,6 +630,52 @@ TEST_F(OutageTest, StoreTakesACharge_TheOtherChargesFollowTogether) {
       << "only one charge is sent, to see whether the store is back";
   server(0).ChargeBack();
   EXPECT_EQ(server(0).fallback.charges.size(), 0u);
+}
+
+// The store cannot read one counter. This is no outage: the store decides all others, and the units
+// of the unreadable counter wait without a call of the store every 10 ms.
+TEST_F(OutageTest, StoreRejectsOneCounter_DecidesTheOthers_IsChargedWhenItCanRead) {
+  for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
+                             Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
+    Start(limit, 1);
+    rule_.per = {{"user", {}, {}}};
+    server(0).SetRule(rule_);
+    store_->failing_key = "bad";
+    Stall(StoreFailure::kCounterRejected);
+    EXPECT_EQ(server(0).Ask("bad").source, Source::kFallback);
+    const int before = store_->submitted;
+    for (int i = 0; i < 50; ++i) {
+      clock_.Advance(std::chrono::milliseconds(10));
+      server(0).ChargeBack();
+      EXPECT_EQ(server(0).Ask("good" + std::to_string(i)).source, Source::kStore);
+    }
+    EXPECT_EQ(store_->submitted, before + 50 + 1) << "the charge is sent once";
+    EXPECT_TRUE(server(0).fallback.HasPending());
+    Recover();
+    for (int i = 0; i < 100; ++i) server(0).ChargeBack();
+    EXPECT_FALSE(server(0).fallback.HasPending());
+    const CheckAnswer answer = server(0).Ask("bad");
+    EXPECT_EQ(answer.source, Source::kStore);
+    EXPECT_EQ(answer.limits[0].verdict.remaining, 3);
+  }
+}
+
+TEST_F(OutageTest, ServerStopsInAnOutage_LogsWhatIsLost) {
+  CapturedLog log;
+  for (const bool lost : {false, true}) {
+    for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
+                               Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
+      Start(limit, 1);
+      Lose();
+      server(0).Ask(Mode::kConsume, 3);
+      if (!lost) Recover();
+      server(0).ChargeBackAll();
+      server(0).fallback.LogLost();
+    }
+  }
+  EXPECT_EQ(log.CountLines("are not charged"), 2) << log.text();
+  EXPECT_EQ(log.CountLines("3 units admitted without Redis are not charged"), 1);
+  EXPECT_EQ(log.CountLines("the changes of 1 leases are lost"), 1);
 }
 
 // Without this, checks would stay local until the clock reaches its old time again.

@@ -136,7 +136,7 @@ TEST(PendingLeases, FirstChange_IsAnnounced) {
   leases.Granted({.id = IdOf(2), .held = kSlots, .expires = kNow + seconds(9)});
   EXPECT_EQ(announced, 1);
   EXPECT_EQ(leases.Take(10, kNow).size(), 2U);
-  EXPECT_FALSE(leases.HasChanges());
+  EXPECT_FALSE(leases.changes() > 0);
   leases.Renewed(IdOf(1), kNow + seconds(20));
   EXPECT_EQ(announced, 2);
 }

@@ -76,7 +76,8 @@ void SluiceServer::StartStore(const RedisUrl& redis) {
                                             .silence = 5 * kRedisTimeout,
                                             .listener = &listener_,
                                             .metrics = &metrics_},
-                                .on_layout_suspect = [this] { AskForLayout(); }});
+                                .on_layout_suspect = [this] { AskForLayout(); },
+                                .layout_status = topology_status_});
   const auto use = [this](std::shared_ptr<const redis::Layout> layout) {
     loop_.Post([this, layout = std::move(layout)] {
       if (part_) part_->Use(*layout);

@@ -61,7 +61,8 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
                                     .access = {},
                                     .clustered = true,
                                     .options = {.timeout = kTimeout, .listener = this},
-                                    .on_layout_suspect = [] {}});
+                                    .on_layout_suspect = [] {},
+                                    .layout_status = layout_status_});
       redis::Layout layout{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
       for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
         layout.owners.push_back(OwnerOf(KeyIn(slot)));
@@ -144,6 +145,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
                       }};
   MetricsRegistry metrics_;
   redis::Servers servers_{1, true, metrics_};
+  redis::ServerStatus layout_status_{"simulated", 0};
   std::vector<std::unique_ptr<RecordingCheck>> checks_;
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;

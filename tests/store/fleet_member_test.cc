@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "store/redis/redis_store.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait_until.h"
 
@@ -117,6 +118,22 @@ TEST(FleetMember, RedisHangs_IsLost_AndFoundAgain) {
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return !member.view().connected; }));
   redis.Resume();
   EXPECT_TRUE(member.Sees(1));
+}
+
+// Redis answers, so checks can be decided there.
+TEST(FleetMember, ReportsAreRefused_RedisIsNotLost_NoNumberIsKnown) {
+  CapturedLog log;
+  {
+    const RedisServer redis;
+    redis.Connect().Text({"SET", std::string(redis::FleetMember::kKey), "foreign data"});
+    const Member member(redis);
+    EXPECT_TRUE(WaitUntil(seconds(20), [&] { return member.view().connected; }));
+    EXPECT_EQ(member.view().servers, 0);
+    redis.Connect().Integer({"DEL", std::string(redis::FleetMember::kKey)});
+    EXPECT_TRUE(member.Sees(1));
+  }
+  EXPECT_EQ(log.CountLines("answers this server's reports with an error: WRONGTYPE"), 1)
+      << log.text();
 }
 
 TEST(FleetMember, RedisNeverReached_NoNumberIsKnown) {

@@ -246,7 +246,7 @@ TEST_F(RedisCounters, CounterOfFormat1_ContinuesToCount) {
   EXPECT_EQ(sliding.RunOn(*store_).counters[0].verdict.remaining, 4);
   BlockingCheck bucket({{"sluice:three numbers in a place for two",
                          TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}}});
-  EXPECT_EQ(bucket.RunOn(*store_).failure(), StoreFailure::kRejected);
+  EXPECT_EQ(bucket.RunOn(*store_).failure(), StoreFailure::kCounterRejected);
 }
 
 // One bad counter in a pack fails only its own check.
@@ -267,10 +267,10 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   server_.Resume();
   alone.Wait();
   EXPECT_EQ(existing.Wait().counters[0].verdict.remaining, 8);
-  EXPECT_EQ(list.Wait().failure(), StoreFailure::kRejected);
+  EXPECT_EQ(list.Wait().failure(), StoreFailure::kCounterRejected);
   EXPECT_EQ(anew.Wait().counters[0].verdict.remaining, 9);
-  EXPECT_EQ(both.Wait().failure(), StoreFailure::kRejected);
-  EXPECT_EQ(text.Wait().failure(), StoreFailure::kRejected);
+  EXPECT_EQ(both.Wait().failure(), StoreFailure::kCounterRejected);
+  EXPECT_EQ(text.Wait().failure(), StoreFailure::kCounterRejected);
   EXPECT_EQ(last.Wait().counters[0].verdict.remaining, 6);
   EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 5);
   EXPECT_EQ(BlockingCheck({{"sluice:anew", kTen}}).RunOn(*store_).counters[0].verdict.remaining, 8);

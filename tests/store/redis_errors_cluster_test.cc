@@ -72,6 +72,26 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   ExpectAsInTheManual("CLUSTERDOWN");
 }
 
+// The slot map does not name an owner, so no node is asked.
+TEST_F(RedisErrors, CLUSTERDOWN_SlotOfTheChecksHasNoOwner) {
+  const std::string slot = std::to_string(kSlot);
+  const std::size_t place = Two().OwnerOf(kSlot);
+  auto owner = Two().node(place).Connect();
+  auto other = Two().node(1 - place).Connect();
+  ConnectAndWait(Two().Url());
+  for (RedisConnection* node : {&owner, &other}) node->ErrorOf({"CLUSTER", "DELSLOTS", slot});
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
+    return Check(0) == StoreFailure::kUnreachable && Check(1) == StoreFailure::kUnreachable;
+  }));
+  const double before = Count("CLUSTERDOWN");
+  CheckOften(StoreFailure::kUnreachable);
+  EXPECT_EQ(Count("CLUSTERDOWN"), before + 4);
+  owner.Text({"CLUSTER", "ADDSLOTS", slot});
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !Check(0) && !Check(1); }));
+  store_.reset();
+  EXPECT_EQ(log_.CountLines("no owner in the slot map; slots have no master"), 1) << log_.text();
+}
+
 // redis.url names a node of a cluster in the form for a single server.
 TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
   ConnectAndWait(Two().node(Elsewhere()).url());

@@ -172,7 +172,7 @@ TEST_F(RedisErrors, WRONGTYPE_KeyOfAnotherClient) {
   auto redis = server.Connect();
   redis.Integer({"SADD", "sluice:{a}:k", "member"});
   ConnectAndWait(server.url());
-  CheckOften(StoreFailure::kRejected);
+  CheckOften(StoreFailure::kCounterRejected);
   BlockingCheck other({{"sluice:{a}:other", kMany}});
   EXPECT_FALSE(other.RunOn(*store_, threads_.loop(0)).failure()) << "only that counter fails";
   ExpectAsInTheManual("WRONGTYPE");

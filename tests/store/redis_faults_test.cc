@@ -128,7 +128,7 @@ TEST_F(RedisFaults, AuthIsRefused_PasswordInTheAnswerIsNotLogged) {
     std::string_view told;
   } rows[] = {
       {"-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n", "refused: ERR "},
-      {"-WRONGPASS not hunter2\r\n", "see user and password in redis.url"},
+      {"-WRONGPASS not hunter2\r\n", "see user and password in redis.url, or redis.password_file"},
       {"-hunter2\r\n", "AUTH was refused: "},
   };
   const Secret password("hunter2");
@@ -143,6 +143,14 @@ TEST_F(RedisFaults, AuthIsRefused_PasswordInTheAnswerIsNotLogged) {
     EXPECT_EQ(lines.find("hunter2"), std::string::npos) << lines;
     EXPECT_EQ(log.CountLines(told), 1) << lines;
   }
+}
+
+TEST_F(RedisFaults, NameIsNotResolved_LogSaysWhichSettingToCheck) {
+  CapturedLog log;
+  redis::ServerStatus status("redis://nohost.invalid", 1);
+  status.OnFailing("cannot connect", "cannot resolve nohost.invalid: unknown", SteadyNow());
+  EXPECT_EQ(log.CountLines("; check the name in redis.url"), 1) << log.text();
+  EXPECT_EQ(log.CountLines("accepts this server's login"), 0) << log.text();
 }
 
 TEST_F(RedisFaults, ReplyOfAGigabyte_ToALoginOrAReportOrALayoutQuery_IsRefused) {

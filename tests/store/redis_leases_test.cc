@@ -308,7 +308,7 @@ TEST(RedisLeases, RecordOfAnotherType_FailsOnlyItsCheck) {
     store->Submit(*foreign);
     store->Submit(*other);
   });
-  EXPECT_EQ(foreign->Wait().failure(), StoreFailure::kRejected);
+  EXPECT_EQ(foreign->Wait().failure(), StoreFailure::kCounterRejected);
   EXPECT_TRUE(other->Wait().admitted);
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 7);
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 
 #include "base/thread.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 #include "tests/system/fleet.h"
 
@@ -196,6 +198,68 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_TRUE(
       WaitUntil(seconds(30), [&] { return check().response.source() == v1::SOURCE_STORE; }));
   EXPECT_TRUE(check().allowed());
+}
+
+// On a connection that is closed afterwards.
+v1::CheckLimitResponse CheckAt(const SluiceServer& sluiced, const v1::CheckLimitRequest& request) {
+  const auto stub = v1::RateLimiter::NewStub(
+      grpc::CreateChannel(sluiced.grpc_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::CheckLimitResponse response;
+  EXPECT_TRUE(stub->CheckLimit(&context, request, &response).ok());
+  return response;
+}
+
+TEST(StoppedServerTest, UnitsOfAnOutage_AreChargedIfRedisIsBackWithinDrain) {
+  RedisServer redis;
+  constexpr int kAdmitted = 20;
+  const v1::CheckLimitRequest check = CheckOf("outage", "/allow");
+  for (const bool is_back : {false, true}) {
+    SluiceServer sluiced({.rules = kRules,
+                          .redis_url = redis.url(),
+                          .flags = {"--drain", is_back ? "60s" : "10ms"}});
+    redis.Kill();
+    for (int i = 0; i < kAdmitted; ++i) {
+      EXPECT_EQ(CheckAt(sluiced, check).source(), v1::SOURCE_FALLBACK);
+    }
+    sluiced.process().Signal(SIGTERM);
+    EXPECT_TRUE(sluiced.process().WaitForLine("draining", seconds(10)));
+    if (is_back) redis.Start();
+    EXPECT_EQ(sluiced.process().Wait(seconds(30)), 0);
+    EXPECT_EQ(sluiced.process().CountLines("20 units admitted without Redis are not charged"),
+              is_back ? 0 : 1);
+    if (!is_back) redis.Start();
+  }
+  const SluiceServer next({.rules = kRules, .redis_url = redis.url()});
+  const v1::CheckLimitResponse response = CheckAt(next, check);
+  ASSERT_EQ(response.limits_size(), 1);
+  EXPECT_EQ(response.limits(0).remaining(), 1'000'000u - kAdmitted - 1);
+}
+
+// The clock of the server's machine is set 100 hours ahead. By then the bucket would be full again.
+TEST(ServersClockTest, IsSetDuringAnOutage_LocalCountersDoNotChange) {
+  const TempDir dir;
+  const std::string clock = dir.path() / "clock";
+  const auto set_clock = [&](Time to) {
+    const std::int64_t micros = to.time_since_epoch().count();
+    std::ofstream(clock, std::ios::in | std::ios::out)
+        .write(reinterpret_cast<const char*>(&micros), sizeof micros);
+  };
+  dir.Write("clock", "");
+  set_clock(Clock::System().Now());
+  RedisServer redis;
+  SluiceServer sluiced(
+      {.rules = kRules,
+       .redis_url = redis.url(),
+       .flags = {"--fleet-share", "1"},
+       .environment = {"LD_PRELOAD=" SHIFTED_CLOCK_PATH, "FROZEN_CLOCK_FILE=" + clock}});
+  const auto is_denied = [&] {
+    return CheckAt(sluiced, CheckOf("outage", "/local", "u")).decision() == v1::DECISION_DENIED;
+  };
+  redis.Kill();
+  EXPECT_TRUE(WaitUntil(seconds(20), is_denied));
+  set_clock(Clock::System().Now() + std::chrono::hours(100));
+  EXPECT_TRUE(is_denied());
 }
 
 // A script that Redis does not have has not run. So the call is sent again, and no check is lost or

@@ -70,8 +70,12 @@ void FleetMember::OnReply(const redisReply& reply) {
   const std::string error(failed ? TextOf(reply) : "not a list of servers");
   if (IsRedirect(error)) return FollowRedirect(error);
   if (WantsReconnect(error)) return connection_.Restart(error);
-  status_.OnError(error, loop_.now());
-  Lose();
+  status_.OnError(error, loop_.now(),
+                  {.what = "answers this server's reports with an error",
+                   .consequence = "its share of the limits does not change until it is counted"});
+  asked_.reset();
+  view_.connected = true;
+  on_view_(view_);
 }
 
 // A migration of kKey's slot can take long, for example if it is interrupted. Until it ends,

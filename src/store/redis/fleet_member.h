@@ -22,8 +22,8 @@ namespace sluice::redis {
 
 // A server's view of its fleet.
 struct FleetView {
-  bool connected = false;    // Redis has answered the last report
-  std::int64_t servers = 0;  // the recent maximum; 0: Redis has never answered
+  bool connected = false;    // Redis has answered the last report, perhaps with an error
+  std::int64_t servers = 0;  // the recent maximum; 0: Redis has never counted them
   std::int64_t rank = 0;     // among the current servers, by name, from 0
 };
 

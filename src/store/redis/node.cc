@@ -273,7 +273,7 @@ void Node::OnEntryFailed(CheckQueue::Entry& entry, std::string_view error) {
     return;
   }
   NoteError(error);
-  Fail(std::move(entry.checks), StoreFailure::kRejected);
+  Fail(std::move(entry.checks), StoreFailure::kCounterRejected);
 }
 
 void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
@@ -293,7 +293,7 @@ void Node::NoteError(std::string_view error) {
     return;
   }
   metrics_.CountError(error);
-  status_.OnError(error, loop_.now());
+  status_.OnError(error, loop_.now(), {});
   if (WordOf(error) == "CLUSTERDOWN") owner_.OnLayoutSuspect();
 }
 

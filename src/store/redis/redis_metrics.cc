@@ -3,16 +3,13 @@
 #include <algorithm>
 
 namespace sluice::redis {
-namespace {
 
-Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
+Counter& ErrorsOfKind(MetricsRegistry& registry, std::string_view kind) {
   return registry.CounterFor(
       "sluice_redis_errors_total",
       "Lost connections, failed connection attempts and errors of Redis, by kind.",
       {{"kind", std::string(kind)}});
 }
-
-}  // namespace
 
 RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels)
     : script_calls_(registry.CounterFor("sluice_redis_script_calls_total",
@@ -20,15 +17,15 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels
                                         "under load.")),
       reconnects_(registry.CounterFor("sluice_redis_reconnects_total",
                                       "Connections made after one was lost.")),
-      failed_attempts_(Errors(registry, "connect")),
-      losses_(Errors(registry, "lost")),
-      other_errors_(Errors(registry, "other")),
+      failed_attempts_(ErrorsOfKind(registry, "connect")),
+      losses_(ErrorsOfKind(registry, "lost")),
+      other_errors_(ErrorsOfKind(registry, "other")),
       connected_(registry.GaugeFor("sluice_redis_connected",
                                    "1 while the loop's connection is ready, else 0.", labels)),
       waiting_(registry.GaugeFor("sluice_redis_waiting_checks",
                                  "Checks queued or sent, not yet answered.", labels)) {
   std::transform(kErrorKinds.begin(), kErrorKinds.end(), errors_.begin(),
-                 [&](const ErrorKind& kind) { return &Errors(registry, kind.word); });
+                 [&](const ErrorKind& kind) { return &ErrorsOfKind(registry, kind.word); });
   connected_.Set(0);
   waiting_.Set(0);
 }

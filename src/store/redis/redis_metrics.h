@@ -12,6 +12,9 @@
 
 namespace sluice::redis {
 
+// The number of errors of one kind.
+Counter& ErrorsOfKind(MetricsRegistry& registry, std::string_view kind);
+
 class RedisMetrics {
  public:
   // `labels` name the io thread and, where there may be several, the server.

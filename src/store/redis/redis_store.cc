@@ -55,7 +55,8 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
                                   .access = access_,
                                   .clustered = url.kind == RedisUrl::Kind::kCluster,
                                   .options = options,
-                                  .on_layout_suspect = [this] { OnLayoutSuspect(); }});
+                                  .on_layout_suspect = [this] { OnLayoutSuspect(); },
+                                  .layout_status = topology_status_});
   });
   threads_.RunOn(0, [&](net::EpollLoop& loop) {
     topology_ = redis::MakeTopology(url, {.loop = loop,

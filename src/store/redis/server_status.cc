@@ -10,9 +10,14 @@ namespace {
 
 constexpr std::string_view kNoAdvice = "see docs/redis.md, When Redis fails";
 
-std::string_view AdviceOnTls(std::string_view cause) {
-  if (!cause.starts_with("TLS")) return "";
-  return "check redis.tls: ca, server_name, and certificate if Redis requires one";
+std::string_view AdviceOn(std::string_view cause) {
+  if (const auto kind = KindOf(cause)) return kErrorKinds[*kind].advice;
+  if (cause.starts_with("TLS")) {
+    return "check redis.tls: ca, server_name, and certificate if Redis requires one";
+  }
+  if (cause.starts_with("cannot resolve"))
+    return "check the name in redis.url, and the name service";
+  return "check that it runs and accepts this server's login";
 }
 
 }  // namespace
@@ -38,22 +43,18 @@ void ServerStatus::OnServing() {
 
 void ServerStatus::OnFailing(std::string_view what, std::string_view cause, SteadyTime now) {
   const MutexLock lock(mutex_);
-  const auto kind = KindOf(cause);
-  const bool is_news = kind && IsNews(cause, now);
+  const bool is_news = KindOf(cause) && IsNews(cause, now);
   if (std::exchange(last_logged_, State::kFailing) == State::kFailing && !is_news) return;
-  const std::string_view advice = kind ? kErrorKinds[*kind].advice : AdviceOnTls(cause);
-  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, LogText(cause), advice,
-               advice.empty() ? "" : "; ", advice_);
+  spdlog::warn("redis {}: {}: {}; {}; {}", name_, what, LogText(cause), AdviceOn(cause),
+               consequence_);
 }
 
-void ServerStatus::OnError(std::string_view error, SteadyTime now) {
+void ServerStatus::OnError(std::string_view error, SteadyTime now, const Refused& refused) {
   const MutexLock lock(mutex_);
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
-  spdlog::error(
-      "redis {}: answers checks with an error: {}; {}; the checks are decided by on_store_failure "
-      "(logged once while it lasts)",
-      name_, LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice);
+  spdlog::error("redis {}: {}: {}; {}; {} (logged once while it lasts)", name_, refused.what,
+                LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice, refused.consequence);
 }
 
 void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {

@@ -18,15 +18,14 @@ namespace sluice::redis {
 
 class ServerStatus {
  public:
-  // The advice logged when a server that decides checks is lost.
+  // What is logged when a server that decides checks is lost.
   static constexpr std::string_view kOfChecks =
-      "on_store_failure of each rule decides until it is back; check that it runs and accepts this "
-      "server's login";
+      "on_store_failure of each rule decides until it is back";
 
-  // `name` and `advice` are for the log. `connections` is the number of connections, one for each
-  // io thread.
-  ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
-      : name_(std::move(name)), advice_(advice), ready_(connections, false) {}
+  // `name`, and `consequence` of losing the server, are for the log. `connections` is the number of
+  // connections, one for each io thread.
+  ServerStatus(std::string name, std::size_t connections, std::string_view consequence = kOfChecks)
+      : name_(std::move(name)), consequence_(consequence), ready_(connections, false) {}
 
   const std::string& name() const { return name_; }
 
@@ -44,9 +43,15 @@ class ServerStatus {
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
-  // Redis answers checks with an error. Each kind is logged once, even if it occurs often, and
-  // again if it occurs after a minute without it.
-  void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
+  // What Redis answers with an error, and what follows; for the log.
+  struct Refused {
+    std::string_view what = "answers checks with an error";
+    std::string_view consequence = "the checks are decided by on_store_failure";
+  };
+  // Redis answers with an error. Each kind is logged once, even if it occurs often, and again if it
+  // occurs after a minute without it.
+  void OnError(std::string_view error, SteadyTime now, const Refused& refused)
+      SLUICE_EXCLUDES(mutex_);
 
   // The same for errors after which the checks are sent again, since nothing has run.
   void OnNotRun(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
@@ -59,7 +64,7 @@ class ServerStatus {
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;
-  const std::string_view advice_;
+  const std::string_view consequence_;
   Mutex mutex_;
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);

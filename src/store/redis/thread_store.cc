@@ -24,6 +24,8 @@ ThreadStore::ThreadStore(ThreadStoreContext context)
     : loop_(context.loop),
       servers_(context.servers),
       on_layout_suspect_(std::move(context.on_layout_suspect)),
+      layout_status_(context.layout_status),
+      unowned_(ErrorsOfKind(context.metrics, "CLUSTERDOWN")),
       settler_(loop_, context.metrics, context.options.listener,
                [this](PendingPtr pending) { Submit(std::move(pending)); }),
       node_context_{.loop = loop_,
@@ -148,9 +150,18 @@ ThreadStore::Route ThreadStore::RouteOf(std::string_view key, Routing routing) c
 }
 
 void ThreadStore::SendTo(Node* node, PendingPtr pending) {
-  if (node == nullptr) return Fail(*pending->check, StoreFailure::kUnreachable);
+  if (node == nullptr) {
+    if (!owners_.empty()) NoteUnowned();
+    return Fail(*pending->check, StoreFailure::kUnreachable);
+  }
   if (waiting_.MustPrecede(*pending)) return TryAgainLater(std::move(pending));
   node->Submit(std::move(pending));
+}
+
+// The check fails here as it would at a node, which would answer CLUSTERDOWN.
+void ThreadStore::NoteUnowned() {
+  unowned_.Increment();
+  layout_status_.OnError("CLUSTERDOWN a slot has no owner in the slot map", loop_.now(), {});
 }
 
 void ThreadStore::Reset(StoreReset& reset) {

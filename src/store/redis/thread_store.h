@@ -37,6 +37,7 @@ struct ThreadStoreContext {
   bool clustered = false;
   NodeOptions options;
   std::function<void()> on_layout_suspect;  // requests a new layout
+  ServerStatus& layout_status;              // of the servers that name the layout
 };
 
 // In-order checks of a Cluster that are delayed. Later in-order checks that share a counter with
@@ -113,6 +114,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void SendByRoute(PendingPtr pending);
   Route RouteOf(std::string_view key, Routing routing) const;
   void SendTo(Node* node, PendingPtr pending);
+  void NoteUnowned();
   void ResetAt(Node* node, StoreReset& reset);
   // For counters with several routes: see split.cc.
   void SubmitSplit(PendingPtr whole);
@@ -142,6 +144,8 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   net::Loop& loop_;
   Servers& servers_;
   const std::function<void()> on_layout_suspect_;
+  ServerStatus& layout_status_;
+  Counter& unowned_;  // checks of slots without a master
   Settler settler_;
   const NodeContext node_context_;
   std::map<std::string, Entry> nodes_;  // by address
