@@ -60,6 +60,7 @@ struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
+  static constexpr bool kSettlesAsStored = false;
   // The key whose presence in a rule file selects the algorithm. Empty: kName is enough.
   static constexpr std::string_view kSelectedBy = "";
 
