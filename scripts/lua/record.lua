@@ -160,7 +160,8 @@ local function recorders(run)
     if kind.release then
       return 0, 0, 0
     elseif not kind.fields then
-      return kind.snapshot(limit, cost, 1, now, a, request)
+      local counted, reset_at = kind.snapshot(limit, cost, 1, now, a, request)
+      return counted, reset_at, 0 -- not exact
     end
     local less_a, less_b, less_c = kind.refund(limit, cost, false, a, b, c)
     if less_a then

@@ -299,6 +299,67 @@ TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
   EXPECT_EQ(Remaining({bucket.key, large}), 10'000);
 }
 
+// A refund removes the oldest units, here those of the lease.
+TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow) {
+  const struct {
+    const char* what;
+    std::int64_t used;
+    seconds wait;       // before the settlement
+    std::int64_t left;  // of 1000
+  } rows[] = {
+      {"all unused", 0, seconds(1), 1000},
+      {"some used", 25, seconds(1), 975},
+      {"the units of the lease have left", 0, seconds(10), 960},
+      {"all have left", 0, seconds(14), 1000},
+  };
+  const Limit limits[] = {SlidingLog{.limit = 1000, .window = seconds(10)},
+                          SlidingWindow{.limit = 1000, .window = seconds(10), .segments = 5}};
+  std::uint8_t number = 0;
+  for (const auto& row : rows) {
+    for (const Limit& limit : limits) {
+      SCOPED_TRACE(std::string(row.what) + ", " + std::string(NameOf(limit)));
+      const CounterSpec spec{fmt::format("sluice:{{t/refund{}}}:k", ++number), limit};
+      const Lease lease = MakeLease(number, seconds(60));
+      Run({spec}, lease, Mode::kConsume, 60);
+      clock_.Advance(seconds(3));
+      BlockingCheck({spec}, 40).RunOn(*store_);
+      BlockingCheck refund({spec}, 40, Mode::kRefund);
+      refund.demand.charged_at = clock_.Now();
+      refund.RunOn(*store_);
+      EXPECT_EQ(Remaining(spec), 940);
+      // A sub-window leaves up to one sub-window later than its units.
+      const bool is_log = std::holds_alternative<SlidingLog>(limit);
+      clock_.Advance(row.wait - (is_log && row.wait > seconds(1) ? seconds(3) : seconds(0)));
+      CounterSpec settled = spec;
+      settled.units = row.used;
+      EXPECT_EQ(Run({settled}, lease, Mode::kSettle)->settled, Settled::kSettled);
+      EXPECT_EQ(Remaining(spec), row.left);
+    }
+  }
+}
+
+// After an outage, a lease is entered later than its units are charged. If they have left the
+// window since, other units must not be given back instead.
+TEST_P(SettleTest, EnteredLease_GivesNoUnitsOfOtherChecksBackToASlidingWindow) {
+  const Limit limits[] = {SlidingLog{.limit = 1000, .window = seconds(10)},
+                          SlidingWindow{.limit = 1000, .window = seconds(10), .segments = 5}};
+  std::uint8_t number = 0;
+  for (const Limit& limit : limits) {
+    const CounterSpec spec{fmt::format("sluice:{{t/entered{}}}:k", ++number), limit};
+    BlockingCheck({spec}, 60, Mode::kCharge).RunOn(*store_);
+    clock_.Advance(seconds(3));
+    BlockingCheck({spec}, 40).RunOn(*store_);
+    clock_.Advance(seconds(3));
+    Run({spec}, MakeLease(number, seconds(60)), Mode::kCharge, 60);
+    clock_.Advance(seconds(6));
+    CounterSpec settled = spec;
+    settled.units = 0;
+    EXPECT_EQ(Run({settled}, MakeLease(number, seconds(60)), Mode::kSettle)->settled,
+              Settled::kSettled);
+    EXPECT_EQ(Remaining(spec), 960) << NameOf(limit);
+  }
+}
+
 TEST_P(SettleTest, CallersWereToldTheirWait_NothingIsGivenBack) {
   const Limit limits[] = {
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 99, .delays = true},

@@ -118,6 +118,9 @@ struct UsageSnapshot {
   Time reset_at;             // when the last unit stops counting; undefined if no unit counts
   Time retry_at;             // when the check after the granted ones would be admitted
 
+  // Whether `reset_at` says exactly when units were taken. No: see HeldOfCharged.
+  bool IsExact() const { return retry_at > Time(); }
+
   bool operator==(const UsageSnapshot&) const = default;
   static UsageSnapshot FromFields(const std::array<double, 3>& fields) {
     return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};

@@ -190,7 +190,9 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
       algorithm.Refund(own, checks.demand.units, std::nullopt);
     }
   });
-  return {.units = checks.demand.units, .before = Summarize(limit, before, taking)};
+  Held held{.units = checks.demand.units, .before = Summarize(limit, before, taking)};
+  if (auto* const usage = std::get_if<UsageSnapshot>(&held.before)) usage->retry_at = Time();
+  return held;
 }
 
 bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {

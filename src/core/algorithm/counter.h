@@ -103,7 +103,8 @@ ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState&
                     const Held& held, const CoalescedChecks& checks);
 
 // What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
-// record. The earlier the charge was, the less is given back.
+// record. The earlier the charge was, the less is given back. When the units leave a sliding window
+// is then not known exactly, so that other units must not be refunded instead of them.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and
