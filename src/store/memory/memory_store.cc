@@ -269,6 +269,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
     ChangeResult done{.changed = false};
     if (changes) done = ChangeOne(check, counter, draft.state, draft.stored, held[i]);
     if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
+    // A settled bucket is stored as of an earlier time.
     if (SettlesAsStored(*counter.limit)) Advance(*counter.limit, draft.state, checks.now);
     const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
