@@ -160,7 +160,7 @@ local function prepare()
   run = {
     keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
     changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c,
-    prolong = prolong, out = out,
+    prolong = prolong, out = out, settled = {},
   }
   decide, decide_change = deciders(run)
 end
@@ -340,6 +340,8 @@ for k = 1, key_count do
         kind.write(limit, keys[k], a, text)
       end
     end
+  elseif run and run.settled[k] then
+    call('SETRANGE', keys[k], '0', strings[k])
   end
 end
 

@@ -26,6 +26,9 @@
 -- optional          `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
 --                   `holds`, `renew`, `release`, `at_once`: the state holds leases, and is written
 --                   check by check
+--                   `unused`, `settled`: of buckets, whose level changes with time. How the level
+--                   changes if a check is undone (nil: unknown); the state to store after a
+--                   settlement has changed the level
 --                   `gives_nothing_back`: settling a lease of units gives back no units
 local function deciders(run)
   local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
@@ -88,20 +91,28 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- The counter's state now. A state that is a table is returned without copying it: a check that
-  -- takes nothing changes only fields that every advance computes again.
-  local function read(k, limit, mode)
-    local kind, a, b, c, keep = limit.algorithm
+  -- The counter's state as stored, or as this call has changed it; nil if there is none.
+  local function read_stored(k, kind)
     if changed_by[k] then
-      a, b, c = state_a[k], state_b[k], state_c[k]
-      prolong(k, changed_by[k], a, b, c)
+      return state_a[k], state_b[k], state_c[k]
     elseif kind.read then
-      a = kind.read(keys[k])
-      if a == false then
+      local state = kind.read(keys[k])
+      if state == false then
         fail_unknown(k)
       end
-    else
-      a, b, c = unpack_string(k, kind)
+      return state
+    end
+    return unpack_string(k, kind)
+  end
+
+  -- The counter's state now. A state that is a table is returned without copying it: a check that
+  -- takes nothing changes only fields that every advance computes again. `of_lease`: the limit may
+  -- no longer be in force, so a bucket that it has advanced is not written.
+  local function read(k, limit, mode, of_lease)
+    local kind, keep = limit.algorithm
+    local a, b, c = read_stored(k, kind)
+    if changed_by[k] then
+      prolong(k, changed_by[k], a, b, c)
     end
     if a and run.grants and run.grants[k] then
       keep, a, b, c = granting.advance(k, limit, a, b, c)
@@ -110,6 +121,7 @@ local function deciders(run)
     else
       keep, a, b, c = kind.open(limit, now, keys[k])
     end
+    keep = not (of_lease and kind.settled) and keep
     if keep == KEEP_ALWAYS then
       expiries[k] = expiries[k] and 0 -- set by another clock
     end
@@ -118,6 +130,28 @@ local function deciders(run)
     end
     prolong(k, limit, a, b, c)
     return a, b, c
+  end
+
+  -- Stores a bucket whose level a settlement changes by `more`. The limit has found `level`, at
+  -- `last`. A string keeps its expiry: only `prolong` knows whether its key must live longer.
+  local function settle_bucket(k, limit, level, last, more)
+    local a, b = read_stored(k, limit.algorithm)
+    local its = not changed_by[k] and run.grants and run.grants[k]
+    local moved = min(0, last - (b or last))
+    a, b = limit.algorithm.settled(
+      limit, a or level, b or last, level, last, more, its and its.older + its.newer or 0
+    )
+    local value = strings[k]
+    if not value and not changed_by[k] and a == level then
+      return -- a new bucket, which may be larger by another limit
+    elseif changed_by[k] or not value then
+      changed_by[k], state_a[k], state_b[k] = changed_by[k] or limit, a, b
+      return
+    end
+    local header = #value % 8
+    local rest = its and granting.pack_at(its, moved, b) or ''
+    strings[k] = value:sub(1, header) .. pack_numbers('<dd', a, b) .. rest
+    run.settled[k] = true
   end
 
   -- Appends the snapshot of a counter: its whole state, if that consists of numbers.
@@ -280,6 +314,6 @@ local function deciders(run)
   end
 
   run.read, run.change, run.changed, run.charge = read, change, changed, charge
-  run.append_snapshot, run.capped = append_snapshot, capped
+  run.append_snapshot, run.capped, run.settle_bucket = append_snapshot, capped, settle_bucket
   return decide, decide_change
 end

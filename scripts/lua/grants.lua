@@ -36,13 +36,26 @@ local function granters(run)
     return limit.algorithm.cap(limit, grants[k].older + grants[k].newer, a, b, c)
   end
 
+  local function move(its, by)
+    its.older_ends = its.older > 0 and its.older_ends + by or 0
+    its.newer_ends = its.newer > 0 and its.newer_ends + by or 0
+  end
+
+  -- The units out, moved to another clock, as the fields to store with a state of that time.
+  local function pack_at(its, moved, time)
+    move(its, moved)
+    while its.older > 0 and its.older_ends <= time do
+      end_older(its)
+    end
+    return pack_numbers('<dddd', its.older, its.newer, its.older_ends, its.newer_ends)
+  end
+
   -- Like kind.advance. Until a generation ends, its units limit how far a bucket refills.
   local function advance(k, limit, a, b, c)
     local its, kind, keep = grants[k], limit.algorithm
     local last = kind.last(a, b, c)
     if now < last - MAX_SKEW then
-      its.older_ends = its.older > 0 and its.older_ends + (now - last) or 0
-      its.newer_ends = its.newer > 0 and its.newer_ends + (now - last) or 0
+      move(its, now - last)
     end
     while its.older > 0 and its.older_ends <= now do
       if not kind.is_new then
@@ -129,5 +142,8 @@ local function granters(run)
     return length + 7
   end
 
-  return { unpack = unpack_grants, advance = advance, cap = cap, take_back = take_back, grant = grant }
+  return {
+    unpack = unpack_grants, pack_at = pack_at, advance = advance, cap = cap, take_back = take_back,
+    grant = grant,
+  }
 end

@@ -127,7 +127,7 @@ local function recorders(run)
   end
 
   -- Settles a counter of the lease: from then on, the units used are charged, not those held.
-  -- Returns the same as `changed`.
+  -- Returns the same as `changed`. The level of a bucket may then be above its capacity.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then
@@ -145,6 +145,10 @@ local function recorders(run)
     if kind.fields and used > 0 then
       before_a, before_b = kind.take(limit, used, 1, before_a, before_b, before_c)
     end
+    if kind.unused then
+      local more = kind.unused(limit, units - used, before_a, before_b, before_c, b)
+      return 0, more and more ~= 0 and a + more or nil, b, c
+    end
     local _, after_a, after_b, after_c =
       kind.undo(limit, now, units - used, before_a, before_b, before_c, a, b, c, request)
     return 0, after_a, after_b, after_c
@@ -156,7 +160,8 @@ local function recorders(run)
     if kind.release then
       return 0, 0, 0
     elseif not kind.fields then
-      return kind.snapshot(limit, cost, 1, now, a, request)
+      local counted, reset_at = kind.snapshot(limit, cost, 1, now, a, request)
+      return counted, reset_at, 0 -- not exact
     end
     local less_a, less_b, less_c = kind.refund(limit, cost, false, a, b, c)
     if less_a then
@@ -196,7 +201,7 @@ local function recorders(run)
     local all_admit = mode ~= RENEW or status == 0 and now < ends
     for i = 1, count do
       local limit, group = limits[i], groups[i]
-      local a, b, c = run.read(numbers[first_key + i - 1], limit, mode)
+      local a, b, c = run.read(numbers[first_key + i - 1], limit, mode, true)
       draft_a[i], draft_b[i], draft_c[i] = a, b, c
       local kind, admits = limit.algorithm, 1
       if mode == CHARGE then
@@ -216,7 +221,7 @@ local function recorders(run)
     length = length + 2
     for i = 1, count do
       local limit, cost = limits[i], numbers[costs + i]
-      local kind, dropped, a, b, c = limit.algorithm, 0
+      local kind, k, dropped, a, b, c = limit.algorithm, numbers[first_key + i - 1], 0
       local da, db, dc = draft_a[i], draft_b[i], draft_c[i]
       if changes and mode == SETTLE then
         dropped, a, b, c = settle(request, i, limit, cost, da, db, dc)
@@ -224,8 +229,11 @@ local function recorders(run)
         or changes and mode == RENEW and kind.holds and held[i] > 0 and admitted[i] == 1 then
         dropped, a, b, c = run.changed(request, limit, cost, all_admit, 0, da, db, dc)
       end
-      if a then
-        a, b, c = run.change(numbers[first_key + i - 1], limit, a, b, c)
+      if a and kind.settled then
+        run.settle_bucket(k, limit, da, db, a - da)
+        a, b, c = run.read(k, limit, mode, true)
+      elseif a then
+        a, b, c = run.change(k, limit, a, b, c)
       else
         a, b, c = da, db, dc
       end
@@ -240,7 +248,7 @@ local function recorders(run)
       length = run.append_snapshot(length + 3, limit, cost, 0, request, a, b, c)
       if mode == CHARGE and status == 2 then
         held[i] = numbers[costs + i]
-        x[i], y[i], z[i] = before_charge(request, numbers[first_key + i - 1], limit, held[i], a, b, c)
+        x[i], y[i], z[i] = before_charge(request, k, limit, held[i], a, b, c)
       end
     end
     if changes then

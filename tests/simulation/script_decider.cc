@@ -67,9 +67,10 @@ void Script::Decider::Read(const ByName& counters, const Check& check,
     draft.found = stored != counters.end();
     if (!draft.found) {
       Open(*draft.limit, draft.state, call_.now);
+      draft.stored = draft.state;
       continue;
     }
-    draft.state = stored->second.state;
+    draft.state = draft.stored = stored->second.state;
     const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();
     if (refills_pockets) {
       RefillPockets(*draft.limit, draft.state, call_.now);

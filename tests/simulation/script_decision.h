@@ -36,7 +36,8 @@ struct Draft {
   GrantReturn returned{};
   GrantWish wanted{};
   CounterState state{};
-  bool found = false;  // otherwise the counter is new
+  CounterState stored{};  // before it was advanced
+  bool found = false;     // otherwise the counter is new
   bool changed = false;
   std::int64_t charged = 0;  // units, less those undone
   bool took_back = false;    // units of a grant

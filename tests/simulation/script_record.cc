@@ -57,7 +57,7 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
     }
     if (recorded.planted == Planted::kSettledByRefund) return Refund(held, checks, draft);
   }
-  const ChangeResult done = Settle(limit, draft.state, held, checks);
+  const ChangeResult done = Settle(limit, draft.state, draft.stored, held, checks);
   if (settles_units && draft.units > held.units) {
     draft.charged_on_top = draft.units - held.units - done.dropped;
   }
@@ -170,7 +170,9 @@ void DecideByRecords(const RecordedCheck& recorded, std::vector<Draft>& drafts, 
     out.push_back(admits ? 1 : 0);
     out.push_back(static_cast<double>(done.dropped));
     out.push_back(static_cast<double>(known.held[i].units));
-    Append(Summarize(*draft.limit, draft.state, AskedOf(check, draft)), out);
+    CounterState now = draft.state;
+    if (SettlesAsStored(*draft.limit)) Advance(*draft.limit, now, check.now);
+    Append(Summarize(*draft.limit, now, AskedOf(check, draft)), out);
   }
   const bool forgets = recorded.planted == Planted::kSettledTwice && mode == Mode::kSettle;
   if (changes && !forgets) WriteRecords(check, drafts, known, records);

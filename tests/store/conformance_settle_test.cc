@@ -212,6 +212,156 @@ TEST_P(SettleTest, UnusedUnitsOfABucket_AreGivenBackUnlessRefilledSince) {
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
+// The limit of a lease may no longer be in force: a customer changes plans, or a rule is changed.
+// Then the settlement must not refill or cap the bucket by that limit.
+TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket_Table) {
+  const auto tokens = [](std::int64_t rate, std::int64_t burst) {
+    return Limit(TokenBucket{.rate = rate * 60, .period = minutes(1), .burst = burst});
+  };
+  const auto leaks = [](std::int64_t rate) {
+    return Limit(LeakyBucket{.rate = rate, .period = seconds(1), .queue = 9, .delays = false});
+  };
+  const Limit free = TokenBucket{.rate = 1, .period = minutes(1), .burst = 10};
+  const Limit slow = tokens(1, 10);
+  const Limit fast = tokens(100, 10);
+  const Limit large = tokens(1000, 10'000);
+  const struct {
+    const char* what;
+    Limit leased;
+    Limit in_force;
+    seconds wait;        // between the lease of 2 units and
+    std::int64_t taken;  // units by another check
+    std::int64_t used;   // according to the settlement, 3 s after that
+    std::int64_t left;
+  } rows[] = {
+      {"burst raised", free, large, seconds(10), 5000, 1, 5000 + 3000 + 1},
+      {"burst raised, more is used", free, large, seconds(10), 5000, 5, 5000 + 3000 - 3},
+      {"burst lowered", large, free, seconds(60), 9, 2, 1},
+      {"rate lowered", fast, slow, seconds(0), 8, 2, 3},
+      {"rate lowered, refilled since by the old rate", fast, slow, seconds(0), 8, 0, 3},
+      // The bucket may have been full. So the time in which this rate would have overfilled it does
+      // not count any more.
+      {"rate lowered, more is used", fast, slow, seconds(0), 8, 3, 0},
+      {"rate raised", slow, fast, seconds(0), 8, 1, 10},
+      {"unchanged", slow, slow, seconds(0), 8, 2, 3},
+      {"unchanged, refilled since", slow, slow, seconds(0), 8, 0, 3},
+      {"unchanged, more is used", slow, slow, seconds(0), 8, 4, 3 - 2},
+      {"unchanged, is full, more is used", fast, fast, seconds(0), 1, 5, 10 - 3},
+      {"unchanged, large", large, large, seconds(0), 9998, 1, 3000},
+      {"drains more slowly", leaks(100), leaks(1), seconds(0), 8, 2, 3},
+      {"drains more slowly, more is used", leaks(100), leaks(1), seconds(0), 8, 3, 0},
+      {"drains as before, more is used", leaks(1), leaks(1), seconds(0), 8, 4, 3 - 2},
+      {"drains as before, is empty", leaks(100), leaks(100), seconds(0), 1, 5, 10 - 3},
+  };
+  std::uint8_t number = 0;
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    const std::string key = fmt::format("sluice:{{t/changed{}}}:k", ++number);
+    const Lease lease = MakeLease(number, minutes(10));
+    EXPECT_TRUE(Run({{key, row.leased}}, lease, Mode::kConsume, 2)->admitted);
+    clock_.Advance(row.wait);
+    EXPECT_TRUE(BlockingCheck({{key, row.in_force}}, row.taken).RunOn(*store_).admitted);
+    clock_.Advance(seconds(3));
+    const CounterSpec settled{key, row.leased, 0, row.used};
+    EXPECT_EQ(Run({settled}, lease, Mode::kSettle)->settled, Settled::kSettled);
+    EXPECT_EQ(Remaining({key, row.in_force}), row.left);
+  }
+}
+
+// If a charge were added to a time long ago, it would be paid with tokens that a full bucket does
+// not get; and the debt of a bucket that is always overused would grow without bound.
+TEST_P(SettleTest, BucketIsOverusedAgainAndAgain_OwesNoMoreThanItsMaximumDebt) {
+  const TokenBucket fast{.rate = 1000, .period = seconds(1), .burst = 1000};
+  const TokenBucket slow{.rate = 1, .period = seconds(1), .burst = 1000};
+  const CounterSpec bucket{"sluice:{t/overused}:k", fast, 0, kMaxCost};
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    Run({{bucket.key, fast}}, MakeLease(i, hours(2)), Mode::kConsume, 1);
+  }
+  const auto owes = [&](const Limit& limit) {
+    BlockingCheck peek({{bucket.key, limit}}, 0, Mode::kPeek);
+    return peek.RunOn(*store_).counters[0].verdict.retry_after;
+  };
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    clock_.Advance(seconds(500));
+    Run({bucket}, MakeLease(i, hours(2)), Mode::kSettle);
+    EXPECT_EQ(owes(fast), seconds(600));
+  }
+  EXPECT_EQ(owes(slow), seconds(600'000));
+}
+
+// A bucket that nobody has charged for long is absent, and full by each limit.
+TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
+  const Limit small = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10};
+  const Limit large = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10'000};
+  const CounterSpec bucket{"sluice:{t/gone}:k", small, 0, 3};
+  Run({bucket}, lease_, Mode::kConsume, 5);
+  BlockingReset reset({bucket.key});
+  reset.RunOn(*store_);
+  Run({bucket}, lease_, Mode::kSettle);
+  EXPECT_EQ(Remaining({bucket.key, large}), 10'000);
+}
+
+// A refund removes the oldest units, here those of the lease.
+TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow) {
+  const struct {
+    const char* what;
+    std::int64_t used;
+    seconds wait;       // before the settlement
+    std::int64_t left;  // of 1000
+  } rows[] = {
+      {"all unused", 0, seconds(1), 1000},
+      {"some used", 25, seconds(1), 975},
+      {"the units of the lease have left", 0, seconds(10), 960},
+      {"all have left", 0, seconds(14), 1000},
+  };
+  const Limit limits[] = {SlidingLog{.limit = 1000, .window = seconds(10)},
+                          SlidingWindow{.limit = 1000, .window = seconds(10), .segments = 5}};
+  std::uint8_t number = 0;
+  for (const auto& row : rows) {
+    for (const Limit& limit : limits) {
+      SCOPED_TRACE(std::string(row.what) + ", " + std::string(NameOf(limit)));
+      const CounterSpec spec{fmt::format("sluice:{{t/refund{}}}:k", ++number), limit};
+      const Lease lease = MakeLease(number, seconds(60));
+      Run({spec}, lease, Mode::kConsume, 60);
+      clock_.Advance(seconds(3));
+      BlockingCheck({spec}, 40).RunOn(*store_);
+      BlockingCheck refund({spec}, 40, Mode::kRefund);
+      refund.demand.charged_at = clock_.Now();
+      refund.RunOn(*store_);
+      EXPECT_EQ(Remaining(spec), 940);
+      // A sub-window leaves up to one sub-window later than its units.
+      const bool is_log = std::holds_alternative<SlidingLog>(limit);
+      clock_.Advance(row.wait - (is_log && row.wait > seconds(1) ? seconds(3) : seconds(0)));
+      CounterSpec settled = spec;
+      settled.units = row.used;
+      EXPECT_EQ(Run({settled}, lease, Mode::kSettle)->settled, Settled::kSettled);
+      EXPECT_EQ(Remaining(spec), row.left);
+    }
+  }
+}
+
+// After an outage, a lease is entered later than its units are charged. If they have left the
+// window since, other units must not be given back instead.
+TEST_P(SettleTest, EnteredLease_GivesNoUnitsOfOtherChecksBackToASlidingWindow) {
+  const Limit limits[] = {SlidingLog{.limit = 1000, .window = seconds(10)},
+                          SlidingWindow{.limit = 1000, .window = seconds(10), .segments = 5}};
+  std::uint8_t number = 0;
+  for (const Limit& limit : limits) {
+    const CounterSpec spec{fmt::format("sluice:{{t/entered{}}}:k", ++number), limit};
+    BlockingCheck({spec}, 60, Mode::kCharge).RunOn(*store_);
+    clock_.Advance(seconds(3));
+    BlockingCheck({spec}, 40).RunOn(*store_);
+    clock_.Advance(seconds(3));
+    Run({spec}, MakeLease(number, seconds(60)), Mode::kCharge, 60);
+    clock_.Advance(seconds(6));
+    CounterSpec settled = spec;
+    settled.units = 0;
+    EXPECT_EQ(Run({settled}, MakeLease(number, seconds(60)), Mode::kSettle)->settled,
+              Settled::kSettled);
+    EXPECT_EQ(Remaining(spec), 960) << NameOf(limit);
+  }
+}
+
 TEST_P(SettleTest, CallersWereToldTheirWait_NothingIsGivenBack) {
   const Limit limits[] = {
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 99, .delays = true},

@@ -63,20 +63,39 @@ local function refund(limit, cost, _, level, last)
   return level - cost * limit.period, last
 end
 
--- x, y, z: the state that the check found.
-local function undo(limit, _, cost, x, y, _, level, last)
+-- x, y, z: the state that the check found. Also returns what would be left if the check had been
+-- the last.
+local function unused(limit, cost, x, y, _, last)
   local amount = cost * limit.period
   local after, elapsed = x + amount, last - y
   if elapsed < 0 then
-    return cost
+    return nil
   elseif elapsed >= ceil(after / limit.rate) then
     return 0
   end
   local left = after - elapsed * limit.rate
-  if limit.delays and level ~= left then
+  return -min(left, amount), left
+end
+
+local function undo(limit, _, cost, x, y, z, level, last)
+  local more, left = unused(limit, cost, x, y, z, last)
+  if more == 0 then
+    return 0
+  elseif not more or limit.delays and level ~= left then
     return cost
   end
-  return 0, max(0, level - min(left, amount)), last
+  return 0, max(0, level + more), last
+end
+
+-- stored, since: the level as stored, and its time; level, last: the same, advanced; more: how the
+-- level changes.
+local function settled(limit, stored, since, level, last, more)
+  if more < 0 then
+    return max(0, stored + more), min(since, last)
+  end
+  local highest = max(stored, limit.capacity + max_debt(limit.rate, limit.capacity))
+  local time = ceil(min(stored - level, highest - level - more) / limit.rate)
+  return level + more + time * limit.rate, last - time
 end
 
 local function lifetime(limit, now, level, last) -- inlined
@@ -85,6 +104,6 @@ end
 
 return {
   fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
-  lifetime_varies = true,
+  chargeable = chargeable, refund = refund, undo = undo, unused = unused, settled = settled,
+  lifetime = lifetime, lifetime_varies = true,
 }

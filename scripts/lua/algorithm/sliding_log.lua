@@ -214,11 +214,13 @@ local function shift(state, later, taken)
   end
 end
 
--- y: when the units leave the window, on the store's clock.
-local function undo(limit, now, cost, _, y, _, state)
+-- y: when the units leave the window, on the store's clock; z: 0 if that is not known exactly.
+local function undo(limit, now, cost, _, y, z, state)
   local at = y - limit.window + state.offset
   if state.counted == 0 or at + limit.window <= state.now then
     return 0
+  elseif z == 0 then
+    return cost
   end
   if state.added > 0 then
     append(limit, state) -- so that the set has all units that this script call has taken
@@ -228,21 +230,18 @@ local function undo(limit, now, cost, _, y, _, state)
   if not later[2] or tonumber(later[2]) ~= at then
     return cost
   end
-  if #later / 2 > MAX_SHIFTED then
-    return 0, refund(limit, cost, false, state)
-  end
   local sum, units = unpack_member(later[1])
   local taken = min(cost, units)
-  local held = sum - min(max(state.refunded, sum - units), sum)
-  local refunded = max(0, taken - held)
+  if #later / 2 > MAX_SHIFTED or state.refunded > sum - units then
+    return 0, refund(limit, taken, false, state)
+  end
   shift(state, later, taken)
   state.newest, state.member, state.sum, state.units = entry_at(state.key, -1)
   if not state.newest then
     local _, new = open(limit, now, state.key)
     return 0, new
   end
-  state.refunded, state.before = state.refunded - refunded, state.before - refunded
-  state.counted = state.counted - (taken - refunded)
+  state.counted = state.counted - taken
   return 0, state
 end
 

@@ -92,8 +92,9 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
--- y: the time at which the sub-window to which the check was charged leaves the window.
-local function undo(limit, _, cost, _, y, _, state)
+-- y: the time at which the sub-window to which the check was charged leaves the window; z: 0 if that
+-- sub-window is not known for certain.
+local function undo(limit, _, cost, _, y, z, state)
   local since = state[1] - (y - (limit.segments + 1) * limit.length)
   if #state == 2 or since > limit.segments * limit.length then
     return 0
@@ -101,12 +102,12 @@ local function undo(limit, _, cost, _, y, _, state)
     return cost -- the clock was replaced
   end
   local place = 3 + since / limit.length
-  if place > #state then
-    return 0
+  local own = min(cost, state[place] or 0)
+  if own > 0 then
+    state[place] = state[place] - own
+    trim_oldest(state)
   end
-  state[place] = state[place] - min(cost, state[place])
-  trim_oldest(state)
-  return 0, state
+  return 0, z > 0 and refund(limit, cost - own, false, state) or state
 end
 
 local function snapshot(limit, cost, taken, now, state) -- inlined

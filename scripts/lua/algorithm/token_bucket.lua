@@ -78,16 +78,40 @@ local function refund(limit, cost, _, level, last)
 end
 
 -- x, y, z: the state that the check found, and how many tokens were out in grants at that time.
-local function undo(limit, _, cost, x, y, z, level, last)
+local function unused(limit, cost, x, y, z, last)
   local amount = cost * limit.period
   local missing, elapsed = limit.capacity - (x + z * limit.period - amount), last - y
   if elapsed < 0 then
-    return cost
+    return nil
   elseif elapsed >= ceil(missing / limit.rate) then
     return 0
   end
-  local left = missing - elapsed * limit.rate
-  return 0, min(limit.capacity, level + min(left, amount)), last
+  return min(missing - elapsed * limit.rate, amount)
+end
+
+local function undo(limit, _, cost, x, y, z, level, last)
+  local more = unused(limit, cost, x, y, z, last)
+  if not more then
+    return cost
+  elseif more == 0 then
+    return 0
+  end
+  return 0, min(limit.capacity, level + more), last
+end
+
+-- stored, since: the level as stored, and its time; level, last: the same, advanced; more: how the
+-- level changes; out: the units that are out.
+local function settled(limit, stored, since, level, last, more, out)
+  since = min(since, last)
+  if stored > level then
+    return min(stored + more, MAX_PRODUCT / 2), since
+  elseif more > 0 then
+    local room = max(0, limit.capacity - out * limit.period)
+    return min(stored + more, max(stored, room)), since
+  end
+  local lowest = min(stored, -limit.max_debt)
+  local time = ceil(min(level - stored, level + more - lowest) / limit.rate)
+  return level + more - time * limit.rate, last - time
 end
 
 local function lifetime(limit, now, level, last) -- inlined
@@ -110,6 +134,7 @@ end
 
 return {
   fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
-  lifetime_varies = true, cap = cap, level = grantable, last = function(_, last) return last end,
+  chargeable = chargeable, refund = refund, undo = undo, unused = unused, settled = settled,
+  lifetime = lifetime, lifetime_varies = true, cap = cap, level = grantable,
+  last = function(_, last) return last end,
 }

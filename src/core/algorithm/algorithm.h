@@ -60,6 +60,7 @@ struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
+  static constexpr bool kSettlesAsStored = false;
   // The key whose presence in a rule file selects the algorithm. Empty: kName is enough.
   static constexpr std::string_view kSelectedBy = "";
 
@@ -116,6 +117,9 @@ struct UsageSnapshot {
   std::int64_t counted = 0;  // units
   Time reset_at;             // when the last unit stops counting; undefined if no unit counts
   Time retry_at;             // when the check after the granted ones would be admitted
+
+  // Whether `reset_at` says exactly when units were taken. No: see HeldOfCharged.
+  bool IsExact() const { return retry_at > Time(); }
 
   bool operator==(const UsageSnapshot&) const = default;
   static UsageSnapshot FromFields(const std::array<double, 3>& fields) {

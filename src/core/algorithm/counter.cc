@@ -146,23 +146,37 @@ ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot
   });
 }
 
-ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
-                    const CoalescedChecks& checks) {
+ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
+                    const Held& held, const CoalescedChecks& checks) {
   const std::int64_t used = checks.demand.units;
   const bool concerned = held.units != Held::kNothing;
   if (concerned && TakesLeases(limit)) return Change(limit, state, checks);
   if (!concerned || used == kAsTaken || used == held.units) return {.changed = false};
+  const bool charges = used > held.units;
+  if (!charges && !RefundsInFull(limit)) return {.changed = false};
   CoalescedChecks rest = checks;
-  if (used > held.units) {
-    rest.demand.mode = Mode::kCharge;
-    rest.demand.units = used - held.units;
-    return Change(limit, state, rest);
-  }
-  if (!RefundsInFull(limit)) return {.changed = false};
-  rest.demand.units = held.units - used;
+  rest.demand.mode = charges ? Mode::kCharge : Mode::kUndo;
+  rest.demand.units = charges ? used - held.units : held.units - used;
   CounterSnapshot before = held.before;
-  Take(limit, before, used);
-  return {.changed = Undo(limit, state, before, rest).changed};
+  if (!charges) Take(limit, before, used);
+  return WithOwn(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
+    using Its = std::decay_t<decltype(algorithm)>;
+    if constexpr (Its::kSettlesAsStored) {
+      const auto found = own;
+      const auto& as_stored = std::get<typename Its::State>(stored);
+      const std::int64_t units = rest.demand.units;
+      const std::int64_t dropped = charges ? algorithm.Charge(own, units) : 0;
+      std::int64_t more = own.level - found.level;
+      if (!charges) {
+        more = algorithm.Unused(found, units, std::get<typename Its::Snapshot>(before)).value_or(0);
+      }
+      own = more == 0 ? as_stored : algorithm.Settled(as_stored, found, more);
+      return {.changed = own != as_stored, .dropped = dropped};
+    } else {
+      if (charges) return Change(limit, state, rest);
+      return {.changed = Undo(limit, state, before, rest).changed};
+    }
+  });
 }
 
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
@@ -176,7 +190,9 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
       algorithm.Refund(own, checks.demand.units, std::nullopt);
     }
   });
-  return {.units = checks.demand.units, .before = Summarize(limit, before, taking)};
+  Held held{.units = checks.demand.units, .before = Summarize(limit, before, taking)};
+  if (auto* const usage = std::get_if<UsageSnapshot>(&held.before)) usage->retry_at = Time();
+  return held;
 }
 
 bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {

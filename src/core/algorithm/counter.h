@@ -94,14 +94,17 @@ struct Held {
   CounterSnapshot before{};       // see Undo
 };
 
-// Settles a lease with checks.demand.units. If `held` is more, gives back the difference, as Undo
-// does; if `held` is less, charges the difference. kAsTaken: neither. If RefundsInFull(limit) is
-// false, gives back nothing. If TakesLeases(limit), releases the slots instead.
-ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
-                    const CoalescedChecks& checks);
+// Settles a lease with checks.demand.units. `stored` is the counter's state as stored, `state` the
+// same, advanced; afterward, `state` is what to store, which must be advanced before other uses. If
+// `held` is more, gives back the difference, as Undo does; if `held` is less, charges the
+// difference. kAsTaken: neither. If RefundsInFull(limit) is false, gives back nothing. If
+// TakesLeases(limit), releases the slots instead.
+ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
+                    const Held& held, const CoalescedChecks& checks);
 
 // What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
-// record. The earlier the charge was, the less is given back.
+// record. The earlier the charge was, the less is given back. When the units leave a sliding window
+// is then not known exactly, so that other units must not be refunded instead of them.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and

@@ -34,6 +34,7 @@ struct LeakyBucket : CommonFacts {
 
   // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "leaky_bucket";
+  static constexpr bool kSettlesAsStored = true;
   void Describe(Parameters& its) {
     its.Rate("rate", rate, period, DripRate::kMaxRate);
     its.Number("queue", queue, DripRate{rate, period}.SizeRange(0, 1));
@@ -115,14 +116,29 @@ struct LeakyBucket : CommonFacts {
   // if no other check followed. The waits of later checks have already been answered: after an
   // undo, the next check would start at the same time as the last of these.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
-    const std::int64_t after = before.level + cost * period.count();
-    const Duration elapsed = state.last - before.last;
-    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
-    if (elapsed.count() >= CeilDiv(after, rate)) return {.changed = false};
-    const std::int64_t left = after - elapsed.count() * rate;
-    if (delays && state.level != left) return {.changed = false, .dropped = cost};
-    state.level = std::max<std::int64_t>(0, state.level - std::min(left, cost * period.count()));
+    const auto more = Unused(state, cost, before);
+    if (more == 0) return {.changed = false};
+    const std::int64_t left = LeftOf(cost, before, state.last);
+    if (!more || (delays && state.level != left)) return {.changed = false, .dropped = cost};
+    state.level = std::max<std::int64_t>(0, state.level + *more);
     return {};
+  }
+  // How an undo changes the level, if so much is left. Empty: unknown.
+  std::optional<std::int64_t> Unused(const State& state, std::int64_t cost,
+                                     const State& before) const {
+    if (state.last < before.last) return std::nullopt;
+    return -std::min(LeftOf(cost, before, state.last), cost * period.count());
+  }
+
+  // As for a TokenBucket: the next check drains at its own rate.
+  State Settled(const State& stored, const State& found, std::int64_t more) const {
+    if (more < 0) {
+      return {std::max<std::int64_t>(0, stored.level + more), std::min(stored.last, found.last)};
+    }
+    const std::int64_t most = Capacity() + TokenBucket::MaxDebt(rate, Capacity());
+    const std::int64_t room = std::max(stored.level, most) - found.level - more;
+    const Duration time(CeilDiv(std::min(stored.level - found.level, room), rate));
+    return {found.level + more + time.count() * rate, found.last - time};
   }
 
   using Snapshot = State;
@@ -178,6 +194,13 @@ struct LeakyBucket : CommonFacts {
 
  private:
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
+
+  // What is left at `now` if a check of `cost` units that found `before` was the last.
+  std::int64_t LeftOf(std::int64_t cost, const State& before, Time now) const {
+    const std::int64_t after = before.level + cost * period.count();
+    const Duration elapsed = now - before.last;
+    return elapsed.count() >= CeilDiv(after, rate) ? 0 : after - elapsed.count() * rate;
+  }
 
   // The highest level at which a check does not wait longer than its max_wait.
   std::int64_t LongestQueue(const CounterDemand& demand) const {

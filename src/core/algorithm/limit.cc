@@ -39,6 +39,10 @@ bool TakesLeases(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.kTakesLeases; }, limit);
 }
 
+bool SettlesAsStored(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kSettlesAsStored; }, limit);
+}
+
 Duration LeaseTtl(const Limit& limit) { return std::get<Concurrency>(limit).ttl; }
 
 const Adaptation* AdaptationOf(const Limit& limit) {

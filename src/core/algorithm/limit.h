@@ -95,6 +95,11 @@ bool Supports(const Limit& limit, Mode mode);
 // Whether a check takes slots under a lease, which are held until the lease is released or expires.
 bool TakesLeases(const Limit& limit);
 
+// Whether the level of a counter changes with time, at a rate that another limit of the counter may
+// not have. Then the limit of a lease, which may no longer be in force, must not store how it has
+// advanced the counter.
+bool SettlesAsStored(const Limit& limit);
+
 // The longest time for which a lease may hold slots. REQUIRES: TakesLeases(limit)
 Duration LeaseTtl(const Limit& limit);
 

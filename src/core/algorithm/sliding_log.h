@@ -149,27 +149,23 @@ struct SlidingLog : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`. Removes the units from the
   // check's entry. If too many entries follow that entry, refunds the oldest units instead, which
-  // would leave the window sooner.
+  // would leave the window sooner. So it does if a refund of other, newer units has removed the
+  // oldest units of this entry: those newer units still count in their place.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
+    if (!before.IsExact()) return {.changed = false, .dropped = cost};
     auto& log = *state.log;
     const auto entry = std::ranges::lower_bound(log, at, {}, &Entry::at);
     if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
-    if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
     const std::int64_t units = std::min(cost, entry->cost);
-    // The oldest of the entry's units may already have been refunded.
-    const std::int64_t held =
-        entry->sum - std::clamp(state.refunded, entry->sum - entry->cost, entry->sum);
-    const std::int64_t refunded = std::max<std::int64_t>(0, units - held);
+    if (log.end() - entry > kMaxShifted || state.refunded > entry->sum - entry->cost) {
+      return {.changed = Refund(state, units, std::nullopt)};
+    }
     entry->cost -= units;
     for (auto later = entry; later != log.end(); ++later) later->sum -= units;
     if (entry->cost == 0) log.erase(entry);
-    if (refunded > 0) {
-      state.refunded -= refunded;
-      state.before -= refunded;
-    }
-    state.counted -= units - refunded;
+    state.counted -= units;
     return {};
   }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/algorithm/algorithm.h"
@@ -121,7 +122,8 @@ struct SlidingWindow : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`, if the check's sub-window
-  // still counts.
+  // still counts. If it has fewer units, refunds of other, newer units have removed them: those
+  // newer units still count in their place, so the oldest units are refunded.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};
@@ -129,9 +131,13 @@ struct SlidingWindow : CommonFacts {
     if (since < Duration::zero() || since % length() != Duration::zero()) {
       return {.changed = false, .dropped = cost};  // the clock was replaced
     }
-    if (age >= state.counts.size()) return {.changed = false};
-    state.counts[age] -= std::min(cost, state.counts[age]);
-    TrimOldest(state);
+    std::int64_t others = cost;
+    if (age < state.counts.size()) {
+      others -=
+          std::exchange(state.counts[age], std::max<std::int64_t>(0, state.counts[age] - cost));
+      TrimOldest(state);
+    }
+    if (others > 0 && before.IsExact()) Refund(state, others, std::nullopt);
     return {};
   }
 

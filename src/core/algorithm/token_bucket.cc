@@ -23,15 +23,46 @@ void TokenBucket::Describe(Parameters& its) {
                   burst, refill));
 }
 
-ChangeResult TokenBucket::Undo(State& state, std::int64_t cost, const Snapshot& before) const {
+std::optional<std::int64_t> TokenBucket::Unused(const State& state, std::int64_t cost,
+                                                const Snapshot& before) const {
   const std::int64_t found = before.level + before.out * period.count();
   const std::int64_t missing = Capacity() - (found - cost * period.count());
   const Duration elapsed = state.last - before.last;
-  if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
-  if (missing <= 0 || elapsed.count() >= CeilDiv(missing, rate)) return {.changed = false};
-  const std::int64_t left = missing - elapsed.count() * rate;
-  state.level = std::min(Room(state), state.level + std::min(left, cost * period.count()));
+  if (elapsed < Duration::zero()) return std::nullopt;
+  if (missing <= 0 || elapsed.count() >= CeilDiv(missing, rate)) return 0;
+  return std::min(missing - elapsed.count() * rate, cost * period.count());
+}
+
+ChangeResult TokenBucket::Undo(State& state, std::int64_t cost, const Snapshot& before) const {
+  const auto more = Unused(state, cost, before);
+  if (!more) return {.changed = false, .dropped = cost};
+  if (*more == 0) return {.changed = false};
+  state.level = std::min(Room(state), state.level + *more);
   return {};
+}
+
+TokenBucket::State TokenBucket::Settled(const State& stored, const State& found,
+                                        std::int64_t more) const {
+  State settled = stored;
+  if (found.last < stored.last) {  // the clock was replaced
+    settled.grants.Move(found.last - stored.last);
+    settled.last = found.last;
+  }
+  const bool is_of_another = stored.level > found.level;  // more than this limit allows
+  if (is_of_another || more > 0) {
+    const std::int64_t most = is_of_another ? kMaxCapacity : std::max(stored.level, Room(stored));
+    settled.level = std::min(stored.level + more, most);
+    return settled;
+  }
+  const std::int64_t lowest = std::min(stored.level, -MaxDebt());
+  const std::int64_t refilled = found.level - stored.level;
+  const Duration time(CeilDiv(std::min(refilled, found.level + more - lowest), rate));
+  settled.level = found.level + more - time.count() * rate;
+  settled.last = found.last - time;
+  while (settled.grants.any() && settled.grants.older_ends <= settled.last) {
+    settled.grants.EndOlder();
+  }
+  return settled;
 }
 
 Verdict TokenBucket::Judge(const Snapshot& state, const CounterDemand& demand, bool admitted,

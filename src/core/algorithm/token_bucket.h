@@ -54,6 +54,7 @@ struct TokenBucket : CommonFacts {
 
   // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "token_bucket";
+  static constexpr bool kSettlesAsStored = true;
   void Describe(Parameters& its);
   bool Includes(const TokenBucket& other) const {
     return burst <= other.burst && borrows == other.borrows && starts_empty == other.starts_empty &&
@@ -147,6 +148,16 @@ struct TokenBucket : CommonFacts {
   // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
   // still be missing if this check had been the last.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
+  // By how much an undo raises the level of a bucket with enough room. Empty: unknown.
+  std::optional<std::int64_t> Unused(const State& state, std::int64_t cost,
+                                     const Snapshot& before) const;
+
+  // The state to store after a settlement has changed the level by `more`. `found` is `stored`,
+  // advanced by this limit, which may no longer be in force. So the state keeps the time as stored:
+  // the next check adds the tokens since then at its own rate. But if this limit finds that the
+  // bucket was full, or may owe no more, it moves the time forward. Otherwise a charge would be
+  // paid with tokens that a full bucket does not get.
+  State Settled(const State& stored, const State& found, std::int64_t more) const;
 
   // The units from which a server may take a grant, and for how long.
   std::int64_t Grantable(const State& state) const { return state.level / period.count(); }

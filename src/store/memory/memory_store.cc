@@ -53,7 +53,7 @@ bool MayChange(const StoreCheck& check) {
 // record decides: `held` is what the lease holds of the counter. A renewal concerns only slots. The
 // twin of decide_change in scripts/lua/decide.lua.
 ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, CounterState& state,
-                       const Held& held) {
+                       const CounterState* stored, const Held& held) {
   CoalescedChecks checks = One(check, counter, /*granted=*/0);
   const Limit& limit = *counter.limit;
   if (check.demand.mode == Mode::kUndo) return sluice::Undo(limit, state, counter.before, checks);
@@ -62,7 +62,8 @@ ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, Cou
   }
   if (check.demand.mode == Mode::kSettle) {
     checks.demand.units = counter.units;
-    return sluice::Settle(limit, state, held, checks);
+    const CounterState as_found = state;
+    return sluice::Settle(limit, state, stored != nullptr ? *stored : as_found, held, checks);
   }
   const bool renews = TakesLeases(limit) && counter.held > 0 && counter.verdict.admitted;
   return renews ? Change(limit, state, checks) : ChangeResult{.changed = false};
@@ -169,7 +170,7 @@ bool MemoryStore::Decide(StoreCheck& check) {
   std::vector<Draft> drafts;
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
-    std::optional<Draft> draft = Read(counter, check.DemandOf(counter), now);
+    std::optional<Draft> draft = Read(check, counter);
     if (!draft) return false;
     drafts.push_back(*draft);
   }
@@ -266,8 +267,10 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
     Draft& draft = drafts[i];
     const CoalescedChecks checks = One(check, counter, /*granted=*/0);
     ChangeResult done{.changed = false};
-    if (changes) done = ChangeOne(check, counter, draft.state, held[i]);
+    if (changes) done = ChangeOne(check, counter, draft.state, draft.stored, held[i]);
     if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
+    // A settled bucket is stored as of an earlier time.
+    if (SettlesAsStored(*counter.limit)) Advance(*counter.limit, draft.state, checks.now);
     const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
                                .dropped = done.dropped};
@@ -291,11 +294,15 @@ void MemoryStore::WriteRecord(StoreCheck& check, std::span<const Draft> drafts,
 }
 
 // Empty if there is no room for the counter, or for the memory that it may need.
-std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
-                                                    const CounterDemand& demand,
-                                                    Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
+std::optional<MemoryStore::Draft> MemoryStore::Read(
+    const StoreCheck& check, const CounterCheck& counter) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
+  const CounterDemand demand = check.DemandOf(counter);
+  const Time now = check.decided_at;
   Shard& shard = ShardOf(counter.key);
   Draft draft;
+  // The limit of the lease may no longer be in force, so a bucket that it has advanced is not kept.
+  const bool is_of_lease =
+      check.leases_units && demand.mode != Mode::kConsume && SettlesAsStored(*counter.limit);
   const auto found = shard.entries.find(counter.key);
   const bool is_new = found == shard.entries.end();
   // A settlement always has room, because settlements are few.
@@ -309,11 +316,15 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
   } else {
     Entry& entry = found->second;
     draft.state = entry.state;
+    draft.stored = &entry.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
     // The counter may have been written by a limit with another rate, or before the clock was set.
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
-    entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
+    entry.expires = draft.keep == WriteBack::kAlways && !is_of_lease
+                        ? expires
+                        : std::max(entry.expires, expires);
   }
+  if (is_of_lease) draft.keep = WriteBack::kNo;
   if (demand.units > 0 && MayTake(demand) && MayGrow(*counter.limit, draft.state) && !HasRoomFor(0))
     return std::nullopt;
   return draft;

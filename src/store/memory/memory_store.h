@@ -78,7 +78,8 @@ class MemoryStore final : public Store {
   class ShardLocks;
   // A counter as found by a check, advanced to the time of the check.
   struct Draft {
-    CounterState state;
+    CounterState state;                    // advanced
+    const CounterState* stored = nullptr;  // null: the counter is new
     WriteBack keep = WriteBack::kNo;
   };
 
@@ -103,7 +104,7 @@ class MemoryStore final : public Store {
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
   // Writes the record of the lease that a change concerns. `held`: what the lease held before.
   void WriteRecord(StoreCheck& check, std::span<const Draft> drafts, std::vector<Held> held);
-  std::optional<Draft> Read(const CounterCheck& counter, const CounterDemand& demand, Time now);
+  std::optional<Draft> Read(const StoreCheck& check, const CounterCheck& counter);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
   bool HasRoomFor(std::size_t new_keys) const;
