@@ -20,8 +20,10 @@ MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+
 # Leases of units need 1,600, Admin.Watch 600, replay 2,200, top and console 1,250,
 # limits that follow the load 500, prefetch 736, charges in flight and late grants 37, places of networks 29,
 # the order of batches while slots move 26, numbers and UTF-8 in flags 21, memory returned by idle threads 14,
-# longer messages 19, copies of the texts of checks 15, the end of chunked bodies 1.
-MOST_LINES_OF_CODE = 36935
+# longer messages 19, copies of the texts of checks 15, the end of chunked bodies 1, bounds on fields 70,
+# settling by the stored bucket 84, outages of one counter and at the end 90, answers that were not sent 65,
+# warnings and messages for newcomers 145.
+MOST_LINES_OF_CODE = 37389
 MOST_LINES_OF_A_CLASS = 600
 # The maximum number of files of `src` that name one setting, and one metric.
 MOST_FILES_OF_A_SETTING = 3
