@@ -193,8 +193,10 @@ Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) 
   bytes_ = bytes;
   OtherFields others;
   if (!ReadRequest(bytes_, request, others)) {
+    const bool too_many = request.attributes.size() > kMaxAttributes;
     request.Clear();
     RecoverRequestId(bytes);
+    if (too_many) return TooMany("attributes", kMaxAttributes);
     return MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
   }
   if (others.request_id.size() <= kMaxRequestIdBytes) request_id_ = others.request_id;

@@ -53,7 +53,8 @@ TEST_P(RlsTest, Errors_Table) {
   request.set_domain("");
   request.add_descriptors();
   EXPECT_EQ(AskBytes(request), "2 rate limit domain must not be empty");
-  EXPECT_EQ(AskRaw("\x0a\x7f"), "3 the request is not a valid protobuf message");
+  EXPECT_EQ(AskRaw("\x0a\x7f"),
+            "3 the request is not a valid protobuf message of at most 4096 fields");
   EXPECT_EQ(AskRaw("\x0a\x02\xC3\x28\x12"), "3 domain: not valid UTF-8");
   request = RequestOf("d; k=v");
   std::string bytes = request.SerializeAsString();

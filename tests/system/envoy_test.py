@@ -73,8 +73,11 @@ class HostileRequestsTest(unittest.TestCase):
         self.assertFalse(self.envoy.is_over("edge", value=b"v" * 1_000_000))
         self.assertEqual(self.envoy.should_rate_limit("edge", value=b"v" * (1 << 20)),
                          "RESOURCE_EXHAUSTED")
-        many = field(1, b"edge") + 10_000 * field(2, descriptor_of(b"crowd"))
+        many = field(1, b"edge") + 100 * field(2, descriptor_of(b"crowd"))
         self.assertEqual(self.ask(many)[:2], b"\x08\x02")
+        for more in (1, 9_900):
+            more_descriptors = more * field(2, descriptor_of(b"crowd"))
+            self.assertEqual(self.ask(many + more_descriptors), "INVALID_ARGUMENT")
         self.assertTrue(self.envoy.is_over("edge", value=b"crowd"))
 
     def test_health_knows_the_name_that_envoy_uses(self):
