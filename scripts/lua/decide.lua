@@ -91,7 +91,7 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- The counter's state as stored, or as this call has changed it; nil if there is none.
+  -- The counter's stored state with the changes of this call; nil if the key is absent.
   local function read_stored(k, kind)
     if changed_by[k] then
       return state_a[k], state_b[k], state_c[k]

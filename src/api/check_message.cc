@@ -43,8 +43,8 @@ bool ReadValue(CodedInputStream& input, std::uint32_t tag, std::int64_t& value) 
   return true;
 }
 
-// Reads an entry of a map into `to`. If the name is known, the last entry counts. `to` gets at most
-// one name more than `most`: the search among the names is cheap only while they are few.
+// Reads an entry of a map into `to`. If the name is known, the last entry counts. Returns
+// false if there are more than `most` names, so that no more entries are read.
 template <typename Item>
 bool ReadEntry(CodedInputStream& input, int& left, std::size_t most, std::vector<Item>& to) {
   std::string_view bytes;
@@ -56,10 +56,10 @@ bool ReadEntry(CodedInputStream& input, int& left, std::size_t most, std::vector
   const auto known = std::ranges::find(to, item.name, &Item::name);
   if (known != to.end()) {
     known->value = item.value;
-  } else if (to.size() <= most) {
+  } else {
     to.push_back(item);
   }
-  return true;
+  return to.size() <= most;
 }
 
 // If the field occurs twice, the two messages are merged.
@@ -154,9 +154,7 @@ Result<void> Interpret(const OtherFields& from, CheckRequest& to) {
     return InvalidArgument(
         fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
   }
-  if (to.attributes.size() > kMaxAttributes) return TooMany("attributes", kMaxAttributes);
   if (auto mode = InterpretMode(from, to.demand); !mode) return mode;
-  if (to.amounts.size() > kMaxAmounts) return TooMany("amounts", kMaxAmounts);
   if (to.TakesNothing()) to.demand.mode = Mode::kPeek;
   if (from.charged_at) {
     if (auto at = InterpretChargedAt(*from.charged_at, to.demand); !at) return at;
@@ -193,10 +191,12 @@ Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) 
   bytes_ = bytes;
   OtherFields others;
   if (!ReadRequest(bytes_, request, others)) {
-    const bool too_many = request.attributes.size() > kMaxAttributes;
+    const bool many_attributes = request.attributes.size() > kMaxAttributes;
+    const bool many_amounts = request.amounts.size() > kMaxAmounts;
     request.Clear();
     RecoverRequestId(bytes);
-    if (too_many) return TooMany("attributes", kMaxAttributes);
+    if (many_attributes) return TooMany("attributes", kMaxAttributes);
+    if (many_amounts) return TooMany("amounts", kMaxAmounts);
     return MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
   }
   if (others.request_id.size() <= kMaxRequestIdBytes) request_id_ = others.request_id;
@@ -226,20 +226,18 @@ void CheckMessage::Release() {
 // them.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks) {
   checks.clear();
-  bool too_many = false;
   const auto read = [&](std::uint32_t tag, CodedInputStream& input) {
     if (tag != BytesTag(v1::CheckLimitsRequest::kChecksFieldNumber)) {
       return WireFormatLite::SkipField(&input, tag);
     }
     std::string_view check;
     if (!ReadBytes(input, check)) return false;
-    too_many = checks.size() == kMaxChecksPerMessage;
-    if (!too_many) checks.push_back(check);
-    return !too_many;
+    checks.push_back(check);
+    return checks.size() <= kMaxChecksPerMessage;
   };
   int left = kMaxFields;
   const bool well_formed = ForEachField(bytes, left, read);
-  if (too_many) return TooMany("checks", kMaxChecksPerMessage);
+  if (checks.size() > kMaxChecksPerMessage) return TooMany("checks", kMaxChecksPerMessage);
   if (!well_formed) return InvalidArgument("checks: not a valid protobuf message");
   if (checks.empty()) {
     return InvalidArgument(

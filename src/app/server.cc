@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,7 +107,7 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   io->MeasureLateness(LoopLateness(*metrics));
   io->Start();
   // If the system's clock is set during an outage, local windows must not end.
-  const Clock& clock = settings.uses_redis() ? Clock::Unset() : Clock::System();
+  const Clock& clock = settings.uses_redis() ? Clock::Monotonic() : Clock::System();
   auto fallback = std::make_unique<Fallback>(clock, InitialShare(settings));
   auto credentials = Credentials::Load(settings, *metrics);
   if (!credentials) return credentials.error();
@@ -446,9 +445,7 @@ void Server::Stop(Duration drain) {
   http_.reset();
   metrics_http_.reset();
   // What Redis has not taken by the deadline is lost, and logged.
-  while (redis_ && fallback_->HasPending() && SteadyNow() < deadline) {
-    std::this_thread::sleep_for(Fallback::kReconcileEvery);
-  }
+  if (redis_) fallback_->WaitUntilCharged(deadline);
   if (redis_) redis_->WaitUntilSettled(deadline);
   io_->RunOn(0, [this](net::Loop&) {
     if (grant_timer_) limiter_.grants().ReturnDue();

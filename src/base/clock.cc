@@ -12,7 +12,7 @@ class SystemClock final : public Clock {
   }
 };
 
-class UnsetClock final : public Clock {
+class MonotonicClock final : public Clock {
  public:
   Time Now() const override {
     return start_ + std::chrono::duration_cast<Duration>(BootNow() - booted_);
@@ -30,8 +30,8 @@ const Clock& Clock::System() {
   return clock;
 }
 
-const Clock& Clock::Unset() {
-  static const UnsetClock clock;
+const Clock& Clock::Monotonic() {
+  static const MonotonicClock clock;
   return clock;
 }
 

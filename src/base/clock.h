@@ -25,9 +25,9 @@ class Clock {
   // The system's clock. Never destroyed.
   static const Clock& System();
 
-  // Starts at the system's time and then runs like BootNow, so it does not follow when the system's
-  // clock is set. Never destroyed.
-  static const Clock& Unset();
+  // Starts at the system's time and then advances with BootNow, even if the system's clock is set.
+  // Never destroyed.
+  static const Clock& Monotonic();
 };
 
 // A clock that changes only by Set and Advance. Thread-safe.

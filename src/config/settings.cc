@@ -273,8 +273,7 @@ Result<Settings> ReadSettings(std::span<const std::string> arguments,
 std::vector<std::string> ChangedSettings(const Settings& before, const Settings& after) {
   std::vector<std::string> changed;
   for (const auto& [key, text] : after.texts) {
-    const auto old = before.texts.find(key);
-    if (old == before.texts.end() || old->second != text) changed.push_back(key);
+    if (before.texts.at(key) != text) changed.push_back(key);
   }
   if (before.callers != after.callers) changed.emplace_back("callers");
   return changed;

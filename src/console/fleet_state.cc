@@ -101,11 +101,6 @@ std::vector<KeyState> Sorted(Keys& keys) {
   return sorted;
 }
 
-// An admin socket that does not answer has another address than its server.
-std::string ErrorText(const std::string& tried, const Error& error) {
-  return tried.empty() ? error.message : "no server at " + tried + ": " + error.message;
-}
-
 using Json = nlohmann::ordered_json;
 
 Json ToJson(const LatencyState& from) {
@@ -174,7 +169,9 @@ FleetState Merge(std::span<const ServerWatch::State> servers) {
   for (const ServerWatch::State& from : servers) {
     ServerState& server = fleet.servers.emplace_back();
     server.name = from.name;
-    if (from.error) server.error = ErrorText(from.tried, *from.error);
+    // An admin socket that does not answer has another address than its server.
+    const std::string place = from.tried.empty() ? "" : "no server at " + from.tried + ": ";
+    if (from.error) server.error = place + from.error->message;
     if (!from.last) continue;
     server.answers = true;
     const v1::WatchFrame& frame = *from.last;

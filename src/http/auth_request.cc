@@ -45,7 +45,7 @@ Error UnknownHeader(std::string_view name) {
                   name, kDomainHeader, kCostHeader));
 }
 
-// Whether a header begins like those that define the check, but is none of them.
+// Whether this is an X-Sluice header that defines no part of a check.
 bool IsUnknown(std::string_view lower) {
   return lower.starts_with("x-sluice-") && !lower.starts_with(kAttributeHeader) &&
          !lower.starts_with(kAmountHeader) && !IsName(lower, kDomainHeader) &&

@@ -340,6 +340,13 @@ void Fallback::OnReconciled(Settlement& settlement) {
   reconciling_ = --undecided_ > 0;
   store_accepts_ = !failure || pause > 0;
   NoteDecided(settlement, SteadyNow());
+  const MutexLock lock(wait_mutex_);
+  reconciled_.NotifyAll();
+}
+
+void Fallback::WaitUntilCharged(SteadyTime deadline) {
+  const MutexLock lock(wait_mutex_);
+  static_cast<void>(reconciled_.WaitUntil(wait_mutex_, deadline, [this] { return !HasPending(); }));
 }
 
 void Fallback::LogLost() {

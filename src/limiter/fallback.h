@@ -115,6 +115,9 @@ class Fallback final : public StoreListener {
   // this object. Set before the first check.
   void SetOnPending(const std::function<void()>& run) { charges.on_first = leases.on_first = run; }
 
+  // Waits until nothing is pending, at most until `deadline`. Not on the thread of Reconcile.
+  void WaitUntilCharged(SteadyTime deadline) SLUICE_EXCLUDES(wait_mutex_);
+
   // Logs what is still pending when the server stops.
   void LogLost();
 
@@ -162,6 +165,9 @@ class Fallback final : public StoreListener {
   std::size_t undecided_ = 0;  // of in_flight_
   bool store_accepts_ = false;
   std::atomic<bool> reconciling_{false};  // some in_flight_ are undecided
+
+  Mutex wait_mutex_;
+  CondVar reconciled_;  // the store has answered a change
 };
 
 }  // namespace sluice

@@ -152,7 +152,7 @@ void LoopConnections::CloseForRoom(ServedConnection& connection) {
 }
 
 std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::size_t count,
-                                                        std::string_view of) const {
+                                                        std::string_view network) const {
   std::vector<ServedConnection*> connections;
   std::vector<Occupant> occupants;
   std::unordered_map<const ConnectionCount::Network*, std::size_t> waiting;
@@ -167,8 +167,8 @@ std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::
     waiting_beside.push_back(&beside);
   }
   for (std::size_t i = 0; i < occupants.size(); ++i) occupants[i].waiting = *waiting_beside[i];
-  for (const auto& [network, waits] : waiting) {
-    if (network->first == of) newcomer.waiting = waits;
+  for (const auto& [known, waits] : waiting) {
+    if (known->first == network) newcomer.waiting = waits;
   }
   std::vector<ServedConnection*> victims;
   for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {

@@ -158,10 +158,10 @@ class LoopConnections {
   // closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
-  // At most `count` connections with a place, in the order to close them; see ChooseVictims. Sets
-  // newcomer.waiting to that of the network `of`.
+  // At most `count` connections with a place, in the order to close them; see ChooseVictims.
+  // `network`: the newcomer's; newcomer.waiting becomes the number of its waiting connections.
   std::vector<ServedConnection*> Victims(Occupant newcomer, std::size_t count,
-                                         std::string_view of = {}) const;
+                                         std::string_view network = {}) const;
   void CloseForRoom(ServedConnection& connection);
 
   // Drains all connections, including those added later.

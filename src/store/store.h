@@ -24,7 +24,7 @@ enum class StoreFailure : std::uint8_t {
   kUnreachable,      // no connection, or the store is known to be failing; not charged
   kOverloaded,       // too many checks wait, or no room for a new counter; not charged
   kRejected,         // the store answered with an error; not charged
-  kCounterRejected,  // the same, but for this check alone, such as if a key holds something else
+  kCounterRejected,  // the store cannot read a counter of this check; not charged
   kCallerTimeout,  // the caller's deadline passed; the counter may have been charged if it was sent
 };
 inline constexpr std::size_t kStoreFailures = 7;
@@ -63,8 +63,7 @@ struct CounterCheck {
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
   // out: whether the check took its units from this counter; Store::Undo reverts that. `before` is
-  // the state of the counter before the check. But for modes other than kConsume and kPeek,
-  // `before` is the state after the check.
+  // the counter's state before a check with kConsume or kPeek, and after a check with another mode.
   bool charged = false;
   CounterSnapshot before{};
 };

@@ -14,7 +14,7 @@ is true while it runs:
   - the server treats the attacker as it should: each attack defines how
 
 Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
-They also have a token, but for another domain. --together runs all attacks on the same kind of server
+Their token is valid for another domain only. --together runs all attacks on the same kind of server
 at the same time. --settle 60: 60 seconds after the last attack, memory is within 64 MiB of the start.
 --redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds
 only if it does each time, because other processes of the machine slow honest callers as well.

@@ -151,17 +151,15 @@ ThreadStore::Route ThreadStore::RouteOf(std::string_view key, Routing routing) c
 
 void ThreadStore::SendTo(Node* node, PendingPtr pending) {
   if (node == nullptr) {
-    if (!owners_.empty()) NoteUnowned();
+    // The check fails as it would at a node, which would answer CLUSTERDOWN.
+    if (!owners_.empty()) {
+      unowned_.Increment();
+      layout_status_.OnError("CLUSTERDOWN a slot has no owner in the slot map", loop_.now(), {});
+    }
     return Fail(*pending->check, StoreFailure::kUnreachable);
   }
   if (waiting_.MustPrecede(*pending)) return TryAgainLater(std::move(pending));
   node->Submit(std::move(pending));
-}
-
-// The check fails here as it would at a node, which would answer CLUSTERDOWN.
-void ThreadStore::NoteUnowned() {
-  unowned_.Increment();
-  layout_status_.OnError("CLUSTERDOWN a slot has no owner in the slot map", loop_.now(), {});
 }
 
 void ThreadStore::Reset(StoreReset& reset) {

@@ -114,7 +114,6 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void SendByRoute(PendingPtr pending);
   Route RouteOf(std::string_view key, Routing routing) const;
   void SendTo(Node* node, PendingPtr pending);
-  void NoteUnowned();
   void ResetAt(Node* node, StoreReset& reset);
   // For counters with several routes: see split.cc.
   void SubmitSplit(PendingPtr whole);
