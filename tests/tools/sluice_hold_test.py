@@ -389,7 +389,7 @@ class TerminalTest(HoldTest):
 class TroubleTest(HoldTest):
     def test_each_change_of_renewal_is_printed_once(self):
         self.server.check = lambda _: granted(ttl=3)
-        ok = pb.RenewLeaseResponse(ttl=seconds(0.3))
+        ok = pb.RenewLeaseResponse(ttl=seconds(1))
         self.server.renew = in_turn(UNAVAILABLE, UNAVAILABLE, ok)
         process = self.start("cat")
         self.server.wait_for("renew", 5)
