@@ -135,5 +135,24 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   EXPECT_TRUE(counter_.Consume().admitted);
 }
 
+// How much of the check has drained by the new clock is unknown, and not computed: at a high rate,
+// the distance between the clocks times the rate exceeds 64 bits.
+TEST(LeakyBucket, ClockWasReplacedSinceTheCheck_ItStaysCharged) {
+  for (const bool delays : {false, true}) {
+    LeakyBucket limit{.rate = 1'000'000, .period = seconds(1), .queue = 9};
+    limit.delays = delays;
+    const Time checked{days(20'000)};
+    LeakyBucket::State state = limit.New(checked);
+    const LeakyBucket::State before = state;
+    limit.Take(state, 3, 1);
+    ASSERT_TRUE(limit.Advance(state, checked - days(1'000)));
+    const LeakyBucket::State found = state;
+    const ChangeResult undone = limit.Undo(state, 3, before);
+    EXPECT_FALSE(undone.changed);
+    EXPECT_EQ(undone.dropped, 3);
+    EXPECT_EQ(state, found);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -118,8 +118,8 @@ struct LeakyBucket : CommonFacts {
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const auto more = Unused(state, cost, before);
     if (more == 0) return {.changed = false};
-    const std::int64_t left = LeftOf(cost, before, state.last);
-    if (!more || (delays && state.level != left)) return {.changed = false, .dropped = cost};
+    const bool is_last = more && state.level == LeftOf(cost, before, state.last);
+    if (!more || (delays && !is_last)) return {.changed = false, .dropped = cost};
     state.level = std::max<std::int64_t>(0, state.level + *more);
     return {};
   }
