@@ -85,6 +85,7 @@ class Server {
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
   Result<const Caller*> AdmitKnown(const AdminAccess::Caller& it) const;
+  HttpRoute ForCallers(HttpRoute route) const;
   void AddAdminTo(rpc::Methods& methods, const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 

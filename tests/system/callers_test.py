@@ -121,6 +121,12 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(caller.should_rate_limit("edge"), 401)
             self.assertEqual(caller.should_rate_limit("unknown"), 401)
 
+    def test_unknown_callers_are_refused_before_their_json_is_read(self):
+        for path in ("/v1/check", "/v1/checks", *LEASE_PATHS, "/json"):
+            for caller in self.https("nobody"):
+                self.assertEqual(caller.ask("POST", path, "no json")[0], 401, path)
+            self.assertEqual(self.https("everywhere")[0].ask("POST", path, "no json")[0], 400, path)
+
     def test_probes_are_answered_for_everybody(self):
         health = self.grpc().call("/grpc.health.v1.Health/Check", b"")
         self.assertEqual(health, b"\x08\x01")
