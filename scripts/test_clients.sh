@@ -2,8 +2,8 @@
 # Makes the archives of the clients in clients/. Then installs each client, runs its example against real
 # servers, and follows its README in a new project. Installs the packages that a client needs. If one
 # cannot be installed, the script reports that and skips the client's language.
-#   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
-#   scripts/test_clients.sh prepare                          only installs the packages
+#   scripts/test_clients.sh [cpp|python|java|go|node ...]    without an argument: all
+#   scripts/test_clients.sh prepare                          installs the packages only
 # With node, tests the gateway of docker/llm as well. For the full tests, set STREAMS=1000 (streams of the
 # gateway) and STARTS=100 (how often the first check after a start is tested).
 # Tests three languages at a time, since their tests mostly wait. Shows a language's output when its tests end.

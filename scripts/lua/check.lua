@@ -11,7 +11,8 @@
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
---             per request:  shared by equal demands: mode (see below), longest wait w
+--             per request (checks with equal values share one):
+--                           mode (see below), longest wait w
 --                           (µs; -2 - w: only leaky buckets may delay the check) or, for a
 --                           refund, the time of the charge (µs since the epoch); -1: none,
 --                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but

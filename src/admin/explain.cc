@@ -40,7 +40,7 @@ std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> att
     case Outcome::kCount:
       break;
   }
-  return match.limits.empty() ? "lifts the limits of this rule only" : "";
+  return match.limits.empty() ? "lifts only this rule's limits" : "";
 }
 
 std::string ReasonOf(const RuleMatch& match, std::span<const Attribute> attributes) {

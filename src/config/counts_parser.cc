@@ -52,7 +52,7 @@ void ParseMap(const ConfigValue& value, Counts& counts) {
 
 Counts ParseCounts(const ConfigValue& value) {
   constexpr std::string_view kAllowed =
-      "are the name of an amount such as requests, a list of 1 to 16 names, and a map of 1 to 16 "
+      "are the name of an amount (like requests), a list of 1 to 16 names, and a map of 1 to 16 "
       "names to weights";
   const YamlNode& node = value.node();
   Counts counts;

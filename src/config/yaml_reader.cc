@@ -243,8 +243,8 @@ class TreeReader {
     if (copied_ > kMaxCopied) return false;
     copied_ += CountNodes(node);
     if (copied_ > kMaxCopied) {
-      Report(position, fmt::format("anchors and aliases expand to too many values; allowed are {}",
-                                   kMaxCopied));
+      Report(position,
+             fmt::format("anchors and aliases expand to more than {} values", kMaxCopied));
     }
     return copied_ <= kMaxCopied;
   }

@@ -80,7 +80,7 @@ class Fallback final : public StoreListener {
   void OnPartLost(std::size_t part) override SLUICE_EXCLUDES(mutex_);
   void OnPartFound(std::size_t part) override SLUICE_EXCLUDES(mutex_);
 
-  // 3. A counter that this server decides.
+  // 3. A counter with which this server decides by itself.
   struct LocalCounter {
     Limit limit;                      // this server's share
     std::optional<CounterSeed> seed;  // none: starts as a new one

@@ -57,7 +57,7 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       units_not_kept(Units(metrics, "not_kept")),
       units_unknown(Units(metrics, "unknown")),
       units_charged(Units(metrics, "charged")),
-      leases_taken(metrics.CounterFor("sluice_leases_taken_total", "Leases of units taken.")),
+      leases_taken(metrics.CounterFor("sluice_leases_taken_total", "Leases that took units.")),
       lease_units_returned(LeaseUnits(metrics, "returned")),
       lease_units_charged(LeaseUnits(metrics, "charged")),
       lease_units_dropped(LeaseUnits(metrics, "dropped")),

@@ -2,7 +2,7 @@
 // store. Once a lease is reported, the store counts its slots until the lease is released or
 // expires, and settles its units.
 //
-// Thread-safe. Holds kMaxLeases; further leases are not reported.
+// Thread-safe. Holds at most kMaxLeases; further leases are not reported.
 #pragma once
 
 #include <cstddef>

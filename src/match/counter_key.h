@@ -22,8 +22,8 @@ void AppendEscaped(std::string_view text, std::string& out);
 std::string AttributeInKey(std::string_view name);
 
 // The limit's part of a key: the tag of its algorithm, its name, and the names of what it counts,
-// unless that is the cost. The weights are not part of the key, so if prices change, the count
-// continues.
+// unless that is the cost. The weights are not part of the key, so if weights (such as prices)
+// change, the counter continues.
 std::string CounterTag(const RuleLimit& limit);
 
 // The part of a counter's key that names the caller: "user=42" in

@@ -26,7 +26,7 @@ class Suggestion {
   // Learns from what `server` did with these rules.
   void Learn(const VirtualServer& server);
 
-  // The search for limits that share counters, and its result.
+  // Limits that share counters, the state of the search for their factor, and its result.
   struct Group {
     std::size_t rule = 0;
     int owner = -1;      // the override whose own counters these are; -1: none

@@ -41,8 +41,8 @@ int Explain(const ExplainOptions& options) {
 void DeclareExplain(CLI::App& app, ExplainOptions& options) {
   options.request.AddTo(app);
   options.request.amounts.AddTo(app);
-  CLI::Option* const lease = app.add_option(
-      "--lease", options.lease_id, "Show what this lease of units holds, instead of a request");
+  CLI::Option* const lease =
+      app.add_option("--lease", options.lease_id, "Explain this lease of units, and no request");
   app.get_option("DOMAIN")->required(false)->excludes(lease);
   options.admin.AddTo(app);
   app.footer(

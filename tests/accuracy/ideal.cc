@@ -33,7 +33,7 @@ std::int64_t IdealSlidingLog(const Passages& checks, std::int64_t limit, Duratio
 }
 
 std::int64_t IdealTokenBucket(const Passages& checks, const Bucket& bucket) {
-  // In 1/period of a token, so that nothing is rounded.
+  // Levels are multiples of 1/period of a token, so that nothing is rounded.
   const std::int64_t token = bucket.period.count();
   std::int64_t level = bucket.starts_empty ? 0 : bucket.burst * token;
   std::int64_t admitted = 0;

@@ -87,8 +87,8 @@ TEST_F(ExplainTest, EveryRuleThatMatches_IsShownInFileOrderWithItsReason) {
         "per-address skipped (attribute \"client_ip\" is missing)", "trial shadow 1/1"}},
       {{{"plan", "staff"}, {"client_ip", "nowhere"}},
        Decision::kAllowed,
-       {"per-user unlimited (overrides[1] applies: {plan: staff}; lifts the limits of this rule "
-        "only)",
+       {"per-user unlimited (overrides[1] applies: {plan: staff}; lifts only this rule's "
+        "limits)",
         "per-address skipped (attribute \"client_ip\" is not an IP address)",
         "trial skipped (attribute \"user\" is missing)"}},
       {{{"endpoint", "/sms"}, {"user", "a"}},

@@ -18,7 +18,8 @@
 namespace sluice::bench {
 namespace {
 
-// Serves one call. Then accepts the next, and deletes itself after the answer.
+// Serves one call: makes the Call that waits for the next one, answers, and deletes itself when the
+// answer has been sent.
 class Call {
  public:
   Call(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue)

@@ -343,8 +343,8 @@ TEST_F(DenyCacheTest, ChargeThatDecidesBeyondABucket_IsNotRemembered) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
 }
 
-// The site's limit is full, and has a time to retry. The user's limit is not full, but it never
-// admits 10.
+// The site's limit is full, so its denial has a retry_after. The user's limit is not full, but it
+// can never admit a cost of 10.
 TEST_F(DenyCacheTest, CostAboveAnotherLimit_HasNoRetryAfter) {
   Fill();
   EXPECT_TRUE(Ask("a").retry_after);

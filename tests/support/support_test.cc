@@ -27,7 +27,7 @@ TEST(ProcessTest, Output_OfBothStreams_IsReadByLine) {
   EXPECT_EQ(process.CountLines("o"), 2);
 }
 
-TEST(ProcessTest, WaitForLine_LineThatNeverComes_EndsWithTheOutput) {
+TEST(ProcessTest, WaitForLine_LineThatNeverComes_ReturnsWhenTheOutputEnds) {
   Process process(Shell("echo one"));
   EXPECT_EQ(process.WaitForLine("one", seconds(10)), "one");
   EXPECT_FALSE(process.WaitForLine("two", seconds(10)));

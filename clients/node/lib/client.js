@@ -196,8 +196,8 @@ class Client {
     return reservation;
   }
 
-  // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
-  // If the work failed, pass its error to that function. It may be called more than once.
+  // Renews the decision's lease, if it has one. Returns a function that ends this and releases the lease.
+  // If the work failed, pass the error to the function. A second call of the function does nothing.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};

@@ -129,8 +129,8 @@ class Client:
         self.close()
 
     def close(self) -> int:
-        """Waits until settlements are stored and releases are answered, for at most `drain`.
-        Returns how many settlements are lost in all."""
+        """Waits at most `drain` until settlements are stored and releases are answered.
+        Returns how many settlements this client has lost in all."""
         lost = self._leases.close(self._drain)
         self._channel.close()
         return lost

@@ -1,9 +1,9 @@
 // Sliding window counter: at most `limit` units in every interval of the window's length. Units are
-// counted per sub-window. All units of a sub-window leave together: at the time at which a unit
-// taken at the sub-window's end leaves. The limit is therefore never exceeded and little memory is
-// used, but a check may be admitted up to one sub-window later than with a SlidingLog. Source: the
-// bucketed windows of M. Datar et al., "Maintaining stream statistics over sliding windows", SIAM
-// J. Computing 31(6), 2002, with buckets of equal length.
+// counted per sub-window. All units of a sub-window leave together, one window's length after the
+// sub-window has ended. The limit is therefore never exceeded and little memory is used, but a
+// check may be admitted up to one sub-window later than with a SlidingLog. Source: the bucketed
+// windows of M. Datar et al., "Maintaining stream statistics over sliding windows", SIAM J.
+// Computing 31(6), 2002, with buckets of equal length.
 //
 // The twin of scripts/lua/algorithm/sliding_window.lua; tests/store/differential_test.cc compares
 // the two. Pure functions of their arguments.
