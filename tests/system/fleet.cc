@@ -112,11 +112,20 @@ int CountAllowed(const Answers& answers) {
                                         [](const Answer& answer) { return answer.allowed(); }));
 }
 
+bool IsFromStore(const Answer& answer) {
+  const v1::Source source = answer.response.source();
+  return answer.status.ok() && (source == v1::SOURCE_STORE || source == v1::SOURCE_DENY_CACHE);
+}
+
 int CountFromStore(const Answers& answers) {
-  return static_cast<int>(std::count_if(answers.begin(), answers.end(), [](const Answer& answer) {
-    const v1::Source source = answer.response.source();
-    return answer.status.ok() && (source == v1::SOURCE_STORE || source == v1::SOURCE_DENY_CACHE);
-  }));
+  return static_cast<int>(std::count_if(answers.begin(), answers.end(), IsFromStore));
+}
+
+std::string FirstNotFromStore(const Answers& answers) {
+  const auto found = std::find_if_not(answers.begin(), answers.end(), IsFromStore);
+  if (found == answers.end()) return "";
+  return "server " + std::to_string(found->server) + ": " + found->status.error_message() +
+         found->response.ShortDebugString();
 }
 
 }  // namespace sluice::test

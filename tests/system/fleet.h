@@ -93,7 +93,11 @@ const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
 
 int CountAllowed(const Answers& answers);
 
-// The number of answers without an error that come from the store.
+// Whether the answer has no error and comes from the store.
+bool IsFromStore(const Answer& answer);
 int CountFromStore(const Answers& answers);
+
+// The first other answer, for the messages of tests.
+std::string FirstNotFromStore(const Answers& answers);
 
 }  // namespace sluice::test

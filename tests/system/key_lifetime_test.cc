@@ -37,7 +37,7 @@ TEST(KeyLifetimeTest, AfterALoad_EveryKeyExpiresSoon) {
   RedisServer redis;
   Fleet fleet({.rules = kRules}, &redis);
   const Answers answers = fleet.Run({.callers = 16, .checks = 5'000, .request = AnyCheck});
-  EXPECT_EQ(CountFromStore(answers), 5'000);
+  EXPECT_EQ(CountFromStore(answers), 5'000) << FirstNotFromStore(answers);
 
   RedisConnection connection = redis.Connect();
   const std::vector<std::string> keys = connection.Keys();
