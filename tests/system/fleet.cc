@@ -14,6 +14,11 @@ void SetDeadline(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
 }
 
+bool IsFromStore(const Answer& answer) {
+  const v1::Source source = answer.response.source();
+  return answer.status.ok() && (source == v1::SOURCE_STORE || source == v1::SOURCE_DENY_CACHE);
+}
+
 }  // namespace
 
 Time Answer::decided_at() const {
@@ -110,11 +115,6 @@ const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule) {
 int CountAllowed(const Answers& answers) {
   return static_cast<int>(std::count_if(answers.begin(), answers.end(),
                                         [](const Answer& answer) { return answer.allowed(); }));
-}
-
-bool IsFromStore(const Answer& answer) {
-  const v1::Source source = answer.response.source();
-  return answer.status.ok() && (source == v1::SOURCE_STORE || source == v1::SOURCE_DENY_CACHE);
 }
 
 int CountFromStore(const Answers& answers) {

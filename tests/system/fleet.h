@@ -93,11 +93,10 @@ const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
 
 int CountAllowed(const Answers& answers);
 
-// Whether the answer has no error and comes from the store.
-bool IsFromStore(const Answer& answer);
+// The number of answers without an error that come from the store.
 int CountFromStore(const Answers& answers);
 
-// The first other answer, for the messages of tests.
+// The first of the other answers, for messages of tests; empty: there is none.
 std::string FirstNotFromStore(const Answers& answers);
 
 }  // namespace sluice::test
