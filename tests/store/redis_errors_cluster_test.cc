@@ -68,6 +68,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   CheckUntilCounted("CLUSTERDOWN");
   CheckOften(StoreFailure::kRejected);
   owner.Text({"CLUSTER", "ADDSLOTS", other});
+  Two().AwaitAllSlotsServed();
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !Check(0) && !Check(1); }));
   ExpectAsInTheManual("CLUSTERDOWN");
 }
@@ -87,6 +88,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotOfTheChecksHasNoOwner) {
   CheckOften(StoreFailure::kUnreachable);
   EXPECT_EQ(Count("CLUSTERDOWN"), before + 4);
   owner.Text({"CLUSTER", "ADDSLOTS", slot});
+  Two().AwaitAllSlotsServed();
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !Check(0) && !Check(1); }));
   store_.reset();
   EXPECT_EQ(log_.CountLines("no owner in the slot map; slots have no master"), 1) << log_.text();

@@ -32,15 +32,13 @@ RedisCluster::RedisCluster(const Options& options)
     nodes_[i]->Connect().Text(
         {"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)});
   }
-  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }),
-          "the nodes do not form a cluster");
+  AwaitAllSlotsServed();
   MakeReplicas(options.masters);
 }
 
 std::size_t RedisCluster::AddMaster() {
   AddNode();
-  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }),
-          "the cluster does not accept the new node");
+  AwaitAllSlotsServed();
   return nodes_.size() - 1;
 }
 
@@ -83,19 +81,10 @@ void RedisCluster::MakeReplicas(int masters) {
     for (std::size_t i = masters; i < nodes_.size(); ++i) {
       if (!nodes_[i]->IsInSync()) return false;
     }
-    return AllAgree();
+    return true;
   });
   Require(linked, "the replicas do not follow");
-}
-
-bool RedisCluster::AllAgree() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (alive_[i] &&
-        !Contains(nodes_[i]->Connect().Text({"CLUSTER", "INFO"}), "cluster_state:ok")) {
-      return false;
-    }
-  }
-  return true;
+  AwaitAllSlotsServed();
 }
 
 std::string RedisCluster::IdOf(std::size_t index) {
@@ -169,6 +158,19 @@ void RedisCluster::Move(std::uint16_t slot, std::size_t to) {
   while (MoveKeys(slot, to) > 0) {
   }
   FinishMove(slot, to);
+}
+
+void RedisCluster::AwaitAllSlotsServed() {
+  const bool served = WaitUntil(kTopologyTimeout, [&] {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (alive_[i] &&
+          !Contains(nodes_[i]->Connect().Text({"CLUSTER", "INFO"}), "cluster_state:ok")) {
+        return false;
+      }
+    }
+    return true;
+  });
+  Require(served, "a node does not know the owners of all slots");
 }
 
 void RedisCluster::Kill(std::size_t index) {

@@ -47,6 +47,10 @@ class RedisCluster {
   void FinishMove(std::uint16_t slot, std::size_t to);
   void Move(std::uint16_t slot, std::size_t to);
 
+  // Waits until each node knows the owner of each slot. After CLUSTER ADDSLOTS on one node, the
+  // others learn of it with its next ping.
+  void AwaitAllSlotsServed();
+
   // Kills a node as a crash would. Later functions do not use the node.
   void Kill(std::size_t index);
 
@@ -57,7 +61,6 @@ class RedisCluster {
   void AddNode();
   void Join(std::size_t index);
   void MakeReplicas(int masters);
-  bool AllAgree();
   std::string IdOf(std::size_t index);
   std::uint64_t EpochOf(std::size_t index);
 
