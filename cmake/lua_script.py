@@ -3,7 +3,7 @@
     lua_script.py OUT SCRIPTS_LUA
 
 In the script, lone.lua precedes all functions. So a call that lone.lua decides defines no function.
-Its blocks
+In lone.lua, the blocks
 
     --@ for numbers        (or: for arrays, for sets)
     …

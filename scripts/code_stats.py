@@ -156,7 +156,8 @@ def include_faults(src):
     return cycles, [line for line in layers.check(src) if "must not include" in line]
 
 
-# Only one folder may use these, because only `base` and `net` may include OpenSSL's headers.
+# These stay in `base` even if only one folder uses them, because only `base` and `net` may include
+# OpenSSL's headers.
 BASE_BY_OWNERSHIP = {"base/secret.h"}
 
 

@@ -107,7 +107,7 @@ local function deciders(run)
 
   -- The counter's state now. A state that is a table is returned without copying it: a check that
   -- takes nothing changes only fields that every advance computes again. `of_lease`: the limit may
-  -- no longer be in force, so a bucket that it has advanced is not written.
+  -- be outdated, so a bucket that was advanced at this limit's rate is not written.
   local function read(k, limit, mode, of_lease)
     local kind, keep = limit.algorithm
     local a, b, c = read_stored(k, kind)
@@ -132,8 +132,9 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- Stores a bucket whose level a settlement changes by `more`. The limit has found `level`, at
-  -- `last`. A string keeps its expiry: only `prolong` knows whether its key must live longer.
+  -- Stores a bucket whose level a settlement changes by `more`. `level` is the bucket's level at
+  -- time `last`, as read with `limit`. A string keeps its expiry: only `prolong` knows whether its
+  -- key must live longer.
   local function settle_bucket(k, limit, level, last, more)
     local a, b = read_stored(k, limit.algorithm)
     local its = not changed_by[k] and run.grants and run.grants[k]

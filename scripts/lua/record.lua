@@ -127,7 +127,8 @@ local function recorders(run)
   end
 
   -- Settles a counter of the lease: from then on, the units used are charged, not those held.
-  -- Returns the same as `changed`. The level of a bucket may then be above its capacity.
+  -- Returns the same as `changed` in decide.lua. The level of a bucket may then be above its
+  -- capacity.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then

@@ -204,7 +204,7 @@ v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain)
   v1::ListRulesResponse response;
   const auto rules = limiter.rules();
   for (const IndexedRule& rule : rules->index->rules()) {
-    // The rule for limits that Envoy's requests contain has no place in a file, and is not listed.
+    // The built-in rule for limits in Envoy's requests has no location, and is not listed.
     if (rule.rule.location.empty() || (!domain.empty() && domain != rule.domain)) continue;
     v1::RuleInfo& info = *response.add_rules();
     info.set_domain(rule.domain);

@@ -85,8 +85,9 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If no limit was evaluated, the check was decided without the store. Then a peek reads the states
-// of the counters. It also reads the grants that servers hold, which no answer to a check contains.
+// If the check was decided without the store, no limit was evaluated, and a peek reads the states
+// of the counters. A peek also reads the grants that servers hold: no answer to a check contains
+// them.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();

@@ -49,8 +49,7 @@ class ExplainCall : private CheckCall {
   void Start(const CheckRequest& asked);
 
  private:
-  // Reads the state of counters that the check did not read because a rule decided, and the grants
-  // that servers hold.
+  // Reads the states of counters that the check did not read, and the grants that servers hold.
   struct Peek final : StoreCheck {
     explicit Peek(ExplainCall& owner) : call(owner) {}
     void OnDecided() override { call.OnPeeked(); }

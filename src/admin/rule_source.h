@@ -18,7 +18,7 @@ struct ReloadResult {
   // previous rules remain active.
   bool applied = false;
   bool unchanged = false;  // the files equal those of the active rules
-  // Every mistake found, as `file:line:column: path: what is wrong`. Empty if applied.
+  // Every error found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now
   Time loaded_at;         // when the active rules were loaded

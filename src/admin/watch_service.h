@@ -26,8 +26,8 @@ class WatchService {
  public:
   static constexpr std::size_t kMaxRules = 1'000;
   static constexpr std::size_t kMaxKeys = 100;
-  // Fewer than the connections of an admin listener, so that connections remain for
-  // other calls.
+  // The maximum number of watchers: fewer than the connections of an admin listener, so that some
+  // connections remain for other calls.
   static constexpr int kMaxWatchers = 12;
   // How long keys are counted before the counts restart at zero.
   static constexpr std::chrono::minutes kKeysPeriod{10};

@@ -17,7 +17,7 @@ namespace {
 // Release frees the memory of a larger message.
 constexpr std::size_t kMaxKeptBytes = 4096;
 
-// The fields of a CheckLimitRequest that a CheckRequest does not hold as they are.
+// The fields of a CheckLimitRequest that a CheckRequest lacks, or holds in another form.
 struct OtherFields {
   std::string_view request_id;
   std::uint32_t mode = 0;

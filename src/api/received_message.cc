@@ -20,12 +20,12 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 
-// A message of at most this size is small work, whatever it contains.
+// Parsing a message of at most this size takes little time, whatever the message contains.
 constexpr std::size_t kSmall = 4096;
 constexpr std::size_t kMaxSearched = 64 * 1024;
 
-// Subtracts the number of fields from `left`, or returns false if they are more. Groups, which no
-// message of ours has, are refused, because they can nest.
+// Subtracts the number of fields from `left`. Returns false if there are more fields than `left`,
+// or if there is a group: groups can nest, and no message of Sluice has them.
 bool HasFewFields(const Descriptor& type, std::string_view bytes, int& left) {
   const auto read = [&](std::uint32_t tag, CodedInputStream& input) {
     const auto wire_type = WireFormatLite::GetTagWireType(tag);

@@ -19,7 +19,7 @@ namespace sluice {
 bool ParseMessage(std::string_view bytes, google::protobuf::Message& message);
 
 // Sets `fields` to the fields of `bytes` up to the first error in protobuf's format. Texts are not
-// checked. Sets nothing if there are more than 64 KiB.
+// checked. Sets nothing if `bytes` is longer than 64 KiB.
 void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& fields);
 
 // Returns INVALID_ARGUMENT. `bytes` is a message of `type`. If a text in the message is not UTF-8,

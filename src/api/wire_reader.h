@@ -16,8 +16,8 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 // The maximum number of fields in a received message, over all its levels, so that a small
-// compressed message cannot become much work. With 1,000 checks, or the most attributes, a message
-// has less than half.
+// compressed message cannot become much work. A message with 1,000 checks, or with the most
+// attributes, has fewer than half as many fields.
 inline constexpr int kMaxFields = 4096;
 
 // The tags of fields on the wire.

@@ -334,7 +334,7 @@ class Reader {
           std::ranges::any_of(kMeaningless, [&name = name](std::string_view it) {
             return it.ends_with('_') ? name.starts_with(it) : name == it;
           });
-      // For a service named "redis", Kubernetes sets such variables in every container.
+      // If there is a service named "redis", Kubernetes sets these variables in every container.
       const bool by_kubernetes =
           name.starts_with("REDIS_SERVICE_") || name.starts_with("REDIS_PORT");
       if (meaningless && !by_kubernetes)

@@ -206,8 +206,8 @@ void HideLogin(char* url) {
 }
 
 // Every user on the machine can read the arguments of this process. In the URL after --redis,
-// replaces user and password by one `*`, in place; also the options if they contain the sentinels'
-// login.
+// replaces the user and the password by one `*`, in place. Also replaces the options if they
+// contain the sentinels' login.
 void HideLogins(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];

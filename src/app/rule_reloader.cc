@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 // While changes continue, the files are read at the latest this long after the first change.
 constexpr milliseconds kLongestSettle(2'000);
 
-// How often to test whether the last call with replaced rules has ended.
+// How often to test whether the last call that uses replaced rules has ended.
 constexpr milliseconds kFreePeriod(50);
 
 constexpr std::size_t kMistakesLogged = 1'000;

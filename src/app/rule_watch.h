@@ -43,7 +43,7 @@ class RuleWatch {
  private:
   using Path = std::filesystem::path;
 
-  // What matters in one directory.
+  // What is watched in one directory.
   struct Watched {
     bool rule_files = false;
     std::set<std::string, std::less<>> names;

@@ -20,7 +20,7 @@
 #include "service/reflection_service.h"
 #include "store/redis/redis_url.h"
 
-// Of mimalloc; null in builds without it.
+// A function of mimalloc; null in builds without mimalloc.
 extern "C" void mi_collect(bool force) __attribute__((weak));
 
 namespace sluice {
@@ -50,7 +50,8 @@ Share InitialShare(const Settings& settings) {
   return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
 }
 
-// Two threads send more checks than one Redis decides, and more threads make packs smaller.
+// Two threads can send more checks than one Redis can decide. With more threads, each call to Redis
+// would contain fewer checks.
 std::size_t ThreadCount(const Settings& settings) {
   if (settings.threads > 0) return settings.threads;
   return std::thread::hardware_concurrency() == 1 ? 1 : 2;
@@ -196,7 +197,7 @@ void Server::JoinFleet(const Settings& settings) {
   redis_->JoinFleet([this, counts, &servers](const redis::FleetView& view) {
     const bool was_connected = sees_redis_.exchange(view.connected);
     const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
-    // So that an outage is noticed even if no check fails.
+    // The fallback must learn of an outage even if no check fails.
     if (!view.connected) fallback_->OnPartLost(part);
     if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
@@ -227,7 +228,8 @@ void Server::ReturnGrants() {
   if (grants.in_use()) grant_timer_->Start(io_->loop(0).now() + GrantTable::kReturnEvery);
 }
 
-// A server that does not know its share would admit nothing while Redis is unavailable.
+// Not ready before the share is known: with an unknown share, the server would admit nothing while
+// Redis is unavailable.
 bool Server::Ready(bool needs_redis) const {
   return share_known_ && (sees_redis_ || !needs_redis) && health_.ready();
 }
@@ -324,8 +326,8 @@ Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   return caller;
 }
 
-// The route, but a caller that is not in the setting `callers` is refused before its JSON is read,
-// which costs more than a check.
+// The route, but refuses a caller that is not in the setting `callers` before reading its JSON:
+// reading JSON costs more than a check.
 HttpRoute Server::ForCallers(HttpRoute route) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr) return route;
@@ -460,7 +462,7 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
-  // What Redis has not taken by the deadline is lost, and logged.
+  // Charges and lease changes that Redis has not received by the deadline are lost, and logged.
   if (redis_) fallback_->WaitUntilCharged(deadline);
   if (redis_) redis_->WaitUntilSettled(deadline);
   io_->RunOn(0, [this](net::Loop&) {

@@ -44,8 +44,8 @@ class Server {
   void ReloadRules() { rules_->RequestReload(); }
 
   // Waits until callers have left and calls have ended, then stops the listeners. Then waits until
-  // Redis has taken what is owed to it. Waits for at most `drain`; HTTP may take up to a second
-  // longer.
+  // Redis has received the charges and lease changes that it missed in an outage. Waits for at most
+  // `drain`; HTTP may take up to a second longer.
   void Stop(Duration drain);
 
   const Address& grpc_address() const { return grpc_->address(); }

@@ -20,8 +20,8 @@ bool IsMappedV4(const std::array<std::uint8_t, 16>& bytes) {
 
 using Groups = std::array<unsigned, 8>;
 
-// The start and length of the first longest run of two or more zero groups, which RFC 5952 writes
-// as "::".
+// The start and length of the longest run of two or more zero groups, which RFC 5952 writes as
+// "::". If several runs are equally long, the first.
 std::pair<std::size_t, std::size_t> LongestZeroRun(const Groups& groups) {
   std::pair<std::size_t, std::size_t> best{groups.size(), 1};
   for (std::size_t start = 0; start < groups.size(); ++start) {

@@ -48,7 +48,7 @@ struct IpNetwork {
   int prefix = 0;
 
   // Reads "10.0.0.0/8" or "2001:db8::/32". Bits beyond the prefix must be zero: set bits are
-  // usually a mistake. The error says what is allowed.
+  // usually a typing error. The error says what is allowed.
   static Result<IpNetwork> Parse(std::string_view text);
 
   // The network with the leading `prefix` bits of `address`.

@@ -59,7 +59,7 @@ std::string_view ColorOf(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? "\033[32m" : "\033[36m";
 }
 
-// sd-daemon(3). The journal removes the prefix.
+// The prefix that tells the journal a line's level: see sd-daemon(3). The journal removes it.
 std::string_view JournalPrefixOf(spdlog::level::level_enum level) {
   if (level >= spdlog::level::err) return "<3>";
   if (level == spdlog::level::warn) return "<4>";

@@ -33,7 +33,7 @@ void SetUpCommandLog();
 // sets.
 bool StandardErrorIsJournal();
 
-// Applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.
+// The level applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.
 void SetLogLevel(std::string_view level);
 
 // Waits until all queued lines are written. Returns false after `timeout`.

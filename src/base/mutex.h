@@ -52,7 +52,7 @@ class CondVar {
     condition_.wait(mutex, done);
   }
 
-  // Returns whether `done` held before `deadline`.
+  // Returns whether `done` returned true before `deadline`.
   template <typename TimePoint, typename Predicate>
   bool WaitUntil(Mutex& mutex, TimePoint deadline, Predicate done) SLUICE_REQUIRES(mutex) {
     return condition_.wait_until(mutex, deadline, done);

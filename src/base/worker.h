@@ -1,4 +1,4 @@
-// The thread "worker", which runs, one after another, tasks that would block an io thread.
+// The thread "worker". It runs tasks that would block an io thread, one after another.
 //
 // Post is thread-safe. All other functions are for the owner only.
 #pragma once

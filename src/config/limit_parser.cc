@@ -22,7 +22,7 @@ class ParameterReader final : public Parameters {
 
   ParameterReader(const ConfigMap& fields, const ConfigValue& map) : fields_(&fields), map_(&map) {}
 
-  // Without a map. Only appends the keys of the parameters to `keys`, as if all were absent.
+  // Reads no values. Only appends the keys of the parameters to `keys`.
   explicit ParameterReader(Keys& keys) : keys_(&keys) {}
 
   void Number(std::string_view key, std::int64_t& value, const Range& range,

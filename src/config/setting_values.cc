@@ -36,7 +36,7 @@ Setter SetChecked(std::string& place, Check check) {
   };
 }
 
-// "auto, or " for the beginning of a list of allowed values.
+// The beginning of a list of allowed values, such as "auto, or ". Empty if `word` is empty.
 std::string Or(std::string_view word) { return word.empty() ? "" : fmt::format("{}, or ", word); }
 
 }  // namespace

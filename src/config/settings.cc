@@ -142,7 +142,7 @@ class Reader {
     return !setting.is_secret || named == &setting.variable;
   }
 
-  // The error for a name that neither a setting nor `others` has.
+  // The error for a name that belongs to no setting and is not in `others`.
   std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
                       std::initializer_list<std::string_view> others) const {
     std::vector<std::string_view> known;
@@ -161,7 +161,8 @@ class Reader {
            name.starts_with("SLUICE_SERVICE_");
   }
 
-  // Variables of the command-line tool, exported by users of both.
+  // Variables of the command-line tool. They are allowed because the tool and the server may share
+  // an environment.
   static bool IsOfTheTool(std::string_view name) {
     return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }

@@ -128,7 +128,7 @@ struct Setting {
   bool is_secret;
 };
 
-// The keys of the settings whose texts differ, and "callers" if these do.
+// The keys of the settings whose texts differ, and "callers" if the callers differ.
 std::vector<std::string> ChangedSettings(const Settings& before, const Settings& after);
 
 // The settings in the order of --help, each bound to its place in `to`.

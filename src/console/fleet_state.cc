@@ -169,7 +169,7 @@ FleetState Merge(std::span<const ServerWatch::State> servers) {
   for (const ServerWatch::State& from : servers) {
     ServerState& server = fleet.servers.emplace_back();
     server.name = from.name;
-    // An admin socket that does not answer has another address than its server.
+    // The address tried may be an admin socket, which the server's name does not show.
     const std::string place = from.tried.empty() ? "" : "no server at " + from.tried + ": ";
     if (from.error) server.error = place + from.error->message;
     if (!from.last) continue;

@@ -66,8 +66,9 @@ struct FleetState {
   std::vector<KeyState> denied, used;  // highest counts first
 };
 
-// Servers without a frame add nothing to the sums. Servers with the same Redis count different
-// checks, so rates, counts and errors of counts are sums. rules_left_out is the maximum.
+// Adds up the rates, the counts and the errors of counts: each check is counted by one server only,
+// even if servers share a Redis. A server without a frame adds nothing. rules_left_out is the
+// maximum over the servers.
 FleetState Merge(std::span<const ServerWatch::State> servers);
 
 nlohmann::ordered_json ToJson(const FleetState& fleet);

@@ -43,7 +43,7 @@ enum class Settled : std::uint8_t {
   kNotFound,        // never taken, or ended too long ago: nothing changed
 };
 
-// As the units of a kSettle: the counter keeps what the lease took.
+// If a kSettle has this value as its units, the counter keeps what the lease took.
 inline constexpr std::int64_t kAsTaken = -1;
 
 }  // namespace sluice

@@ -159,7 +159,7 @@ void HttpConnection::BeginEnding() {
   transport_->FinishSending();
 }
 
-// The kernel has accepted what was taken by earlier calls.
+// When this is called, the kernel has accepted all output that earlier calls took.
 void HttpConnection::TakeOutput(std::string& out) {
   while (!losable_.empty() && losable_.front().end <= all_taken_) losable_.pop_front();
   if (unsent() == 0) return NoteAllSent();

@@ -39,7 +39,7 @@ class HttpConnection final : public net::ServedConnection {
  private:
   enum class State : std::uint8_t { kIdle, kReading, kAnswering, kEnding };
 
-  // A response with on_lost.
+  // A response in the output, with a function to call if the response is lost.
   struct LosableAnswer {
     std::uint64_t end = 0;  // the position in the output at which it is sent
     std::function<void()> on_lost;

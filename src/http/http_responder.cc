@@ -7,7 +7,7 @@ void HttpExchange::Answer(HttpResponse response) {
     const MutexLock lock(mutex_);
     net::Loop* const loop = std::exchange(loop_, nullptr);
     if (loop == nullptr) return;
-    // Posted under the lock: once the connection has detached, the loop may be destroyed.
+    // Posts while holding the lock: once the connection has detached, the loop may be destroyed.
     if (loop != net::Loop::Current()) {
       loop->Post([self = shared_from_this(), response = std::move(response)]() mutable {
         self->Run(std::move(response));

@@ -92,8 +92,8 @@ class HttpLoopState {
   }
   void EndAnswering() { --answering_; }
 
-  // Whether the response to a request that is being answered may be delayed. It may be delayed only
-  // while such requests take at most half of the loop's places.
+  // Whether a response may be delayed: only while the requests that are being answered take at most
+  // half of the loop's places.
   bool MayWait() const {
     const std::size_t half = options().max_connections / 2 / shared_.loops;
     return answering_ <= (half > 0 ? half : 1);

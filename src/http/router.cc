@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-// Whether `origin` ("https://shop.test:8443") has no host, or not the request's host and port.
+// Whether `origin` ("https://shop.test:8443") has no host, or differs from the request's host and
+// port.
 bool IsForeign(std::string_view origin, const HttpHeaders& headers) {
   constexpr std::string_view kMark = "://";
   const auto mark = origin.find(kMark);

@@ -11,7 +11,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// The tags of fields: of numbers, and of texts or messages. rate_limiter.proto has the field
+// The tags of number fields, and of text or message fields. rate_limiter.proto has the field
 // numbers.
 constexpr std::uint32_t NumberTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);

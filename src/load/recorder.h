@@ -84,7 +84,7 @@ class Recorder {
   // Fails all checks of the message that have no result yet.
   void Fail(Message& message, const GrpcStatus& status);
 
-  // Makes the run last at least until `end`.
+  // Extends the measured time to `end`, unless it is longer already.
   void ExtendTo(SteadyTime end);
 
   const Progress& progress() const { return progress_; }

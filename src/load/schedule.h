@@ -1,7 +1,7 @@
 // Determines when messages start. Closed loop: as soon as there is room. Open loop: message i
 // starts at i · interval after the begin, independent of the server. If a message is sent late, its
-// latency counts from the time at which it should have started, and no message is skipped. So
-// stalls show in full (no coordinated omission).
+// latency counts from the time at which it should have started, and no message is skipped. So the
+// latencies include every stall in full (no coordinated omission).
 //
 // Not thread-safe. Does not read a clock.
 #pragma once

@@ -89,7 +89,8 @@ void Worker::Flush() {
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (!HasEnded(now)) return timer_.WakeAt(WakeAt(now));
   if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
-  // Without a maximum number of messages, an open loop lasts until its end.
+  // An open loop without a maximum number of messages is measured until its planned end, even if
+  // the last answer arrives earlier.
   if (schedule_.is_open() && shared_.plan.messages == 0 && shared_.recorder.stats().lost.empty()) {
     shared_.recorder.ExtendTo(schedule_.end());
   }

@@ -34,8 +34,8 @@ std::string_view SubjectOf(std::string_view key);
 // A tag that two of the limits share. Empty if all tags differ.
 std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 
-// Names the counters of an override with `counter: own`, in letters and digits. Equal matches have
-// the same name, whatever the order of their conditions and of the overrides.
+// The name of the counters of an override with `counter: own`, in letters and digits. It depends
+// only on the conditions in `match`, not on their order or on the order of the overrides.
 std::string DigestOfMatch(std::vector<Condition> match);
 
 // Replaces the part of `out` from `start` by a digest if it is longer than kMaxKeyValuesBytes.

@@ -22,7 +22,7 @@ struct Attribute {
 
 // A condition on the value of one attribute.
 struct Pattern {
-  // By the cost of a search, cheapest first.
+  // In the order of the cost of a search, cheapest first.
   enum class Kind : std::uint8_t {
     kExact,   // the value is `text`
     kPrefix,  // the value begins with `text`
@@ -56,7 +56,7 @@ struct KeyPart {
   bool operator==(const KeyPart&) const = default;
 };
 
-// The characters of the names of rules and limits.
+// The characters that are allowed in the names of rules and limits.
 inline constexpr std::string_view kNameCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 

@@ -64,7 +64,7 @@ class ValueIndex::Expressions {
     return options;
   }
 
-  // For a value on which the combined automaton runs out of memory. A single expression needs less.
+  // Used if the combined automaton runs out of memory on `value`. A single expression needs less.
   void FindOneByOne(std::string_view value, EntryIds& found) const {
     for (const Member& member : members_) {
       if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {

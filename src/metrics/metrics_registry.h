@@ -33,8 +33,8 @@ class MetricsRegistry {
   static MetricsRegistry& Unread();
 
   // The counter with this name and these labels, created on first use. `name` is a Prometheus
-  // metric name that ends in "_total"; names of other metrics must not. Only the first `help` for a
-  // name is used.
+  // metric name that ends in "_total". Only names of counters may end in "_total". Only the first
+  // `help` for a name is used.
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 

@@ -48,7 +48,7 @@ class ConnectionServer {
   void Start(Callbacks callbacks);
 
   // Keeps serving until no connection is open or `is_quiet` (called every 50 ms) returns true, for
-  // at most half of `drain`. In this time, callers that notice the shutdown can disconnect by
+  // at most half of `drain`. In this time, clients that notice the shutdown can disconnect by
   // themselves. Then stops listening, drains all connections, and closes those still open after
   // `drain`. Returns when no connection is left.
   void Stop(Duration drain, const std::function<bool()>& is_quiet);

@@ -110,7 +110,7 @@ class ServedConnection : public Protocol, public Disposable {
   bool has_place() const { return has_place_; }
 
  protected:
-  // `max_age`: varied by up to 10 % either way, so that callers that connected together do not
+  // `max_age`: varied by up to 10 % either way, so that clients that connected together do not
   // reconnect together. Zero: no maximum. `no_place_time`: the life of a connection without a
   // place.
   ServedConnection(Loop& loop, TransportPtr transport, bool has_place, Duration max_age = {},
@@ -121,7 +121,7 @@ class ServedConnection : public Protocol, public Disposable {
   void Discard(std::size_t bytes);
 
   const TransportPtr transport_;
-  const SteadyTime too_old_at_;  // when the connection should end, so that the caller reconnects
+  const SteadyTime too_old_at_;  // when the connection should end, so that the client reconnects
   const SteadyTime ends_at_;     // when a connection without a place ends; otherwise max()
 
  private:
@@ -152,9 +152,9 @@ class LoopConnections {
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
   // Closes connections to make room for a connection of the network `newcomer`; see ChooseVictims.
-  // If `spares_more`, spares more, because connections of other loops should be closed first:
-  // networks with less than their share of the places; or, while most occupants wait for their
-  // peers, occupants that have only just begun to wait. Returns false if no connection may be
+  // If `spares_more`, also spares networks with less than their share of the places. But while most
+  // occupants wait for their peers, spares occupants that have only just begun to wait instead.
+  // Connections of other loops should be closed before these. Returns false if no connection may be
   // closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 

@@ -46,7 +46,8 @@ struct LogFacts {
     std::string name;
     std::uint64_t present = 0;  // how many lines have it
   };
-  // The cost, then the amounts. The name is the flag, such as "--cost"; empty if it was not given.
+  // The cost, then the amounts. `name` is the flag that names the field, such as "--cost"; empty if
+  // the flag was not given.
   std::vector<Field> numbers;
   std::vector<Field> attributes;  // in the order of the shape; `present` counts only requests
 };

@@ -41,12 +41,12 @@ int Explain(const ExplainOptions& options) {
 void DeclareExplain(CLI::App& app, ExplainOptions& options) {
   options.request.AddTo(app);
   options.request.amounts.AddTo(app);
-  CLI::Option* const lease =
-      app.add_option("--lease", options.lease_id, "Explain this lease of units, and no request");
+  CLI::Option* const lease = app.add_option("--lease", options.lease_id,
+                                            "Explain this lease of units instead of a request");
   app.get_option("DOMAIN")->required(false)->excludes(lease);
   options.admin.AddTo(app);
   app.footer(
-      "Takes nothing. Exit status: 0 explained, 2 error.\n"
+      "Takes no units. Exit status: 0 explained, 2 error.\n"
       "Example: sluice explain shop endpoint=/boot/pay user=42");
 }
 
@@ -78,7 +78,7 @@ void DeclareReset(CLI::App& app, ResetOptions& options) {
   app.add_option("--rule", options.rule, "Only the counters of this rule")->type_name("RULE");
   options.admin.AddTo(app);
   app.footer(
-      "Needs all attributes that the rule's match and per name.\n"
+      "Needs every attribute that the rule uses in `match` and `per`.\n"
       "Exit status: 0 reset, 1 no rule counts this request, 2 error.\n"
       "Example: sluice reset shop endpoint=/boot/pay user=42 --rule pay-per-user");
 }

@@ -34,7 +34,7 @@ void Say(fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(("sluice: " + fmt::format(format, std::forward<Args>(args)...)).c_str(), stderr);
 }
 
-// The conventions of the shell, env, timeout and nohup.
+// The exit statuses that the shell, env, timeout and nohup use, too.
 constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignaled = 128;
 
 struct HoldOptions {
@@ -311,8 +311,8 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
       AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
                   options.lease_ttl);
   app.add_option("--settle-from", options.settle_from,
-                 "When COMMAND ends, settle with what it wrote to this file, which is emptied "
-                 "before: lines such as tokens=1312; without them, units stay as taken")
+                 "When COMMAND ends, settle with the lines that it wrote to this file, such as "
+                 "tokens=1312; without lines, units stay as taken. Emptied before COMMAND starts")
       ->type_name("FILE")
       ->needs(lease_ttl);
   app.add_option("--overload-status", options.overload_status,

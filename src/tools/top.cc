@@ -24,7 +24,7 @@
 namespace sluice::tools {
 namespace {
 
-// How often the command looks for frames and keys.
+// How often the command looks for new frames and for pressed keys.
 constexpr std::chrono::milliseconds kPoll(50);
 
 // If no new frame of a server arrives for this long, its last frame is shown again.

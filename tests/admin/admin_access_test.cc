@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(AdminAccess, Admit_FollowsItsSettings_ErrorsNameThem_Table) {
+TEST(AdminAccess, Admit_FollowsTheSettings_ErrorsNameWhatIsRequired_Table) {
   const auto kDenied = ErrorCode::kPermissionDenied;
   const auto kUnknown = ErrorCode::kUnauthenticated;
   const Secret sesame("sesame");
@@ -64,7 +64,7 @@ TEST(AdminAccess, Admit_FollowsItsSettings_ErrorsNameThem_Table) {
   }
 }
 
-TEST(AdminAccess, AdmittedCaller_GetsTheReason) {
+TEST(AdminAccess, Admit_ReturnsWhatTheCallerWasAdmittedBy) {
   const Secret sesame("sesame");
   const net::Peer peer{.address = "192.0.2.1:4711", .identities = {"dns:a", "dns:ops"}};
   const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}};
@@ -99,7 +99,7 @@ TEST(WrongTokens, EachPeer_MayTryTenAtOnceThenOneASecond) {
   EXPECT_NE(page.find("sluice_admin_refused_total{reason=\"slowed\"} 4"), page.npos) << page;
 }
 
-// Even the right token is refused: if tokens were compared, they could be guessed.
+// Even the right token is refused: otherwise, the peer could continue to guess.
 TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedWithoutComparison) {
   MetricsRegistry metrics;
   WrongTokens wrong(metrics);

@@ -31,7 +31,7 @@ RuleSet Rules() {
   return {{.name = "shop", .rules = {user}}, {.name = "other", .rules = {other, brought}}};
 }
 
-// A rule source that reads nothing, and blocks on demand.
+// A rule source that reads nothing. Reload waits until the test notifies `go_on`.
 class SlowRules final : public RuleSource {
  public:
   ReloadResult Reload() override {
@@ -183,7 +183,7 @@ TEST_F(AdminServiceTest, ListRulesAndExplain_ShowTheStateOfRulesByXds) {
   EXPECT_FALSE(listed.xds().has_age());
 }
 
-TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
+TEST_F(AdminServiceTest, ListRules_ShowsTheRulesOfAllDomainsOrOfOne) {
   Start();
   v1::ListRulesResponse response;
   v1::ListRulesRequest request;
@@ -200,8 +200,8 @@ TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
             "  - {algorithm: fixed_window, limit: 10, window: 1m}\nmissing: skip\n");
 }
 
-// One worker runs long tasks, so a request for the list of rules would have to wait.
-TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
+// ListRules would have to wait: like ReloadRules, it runs on the only worker thread.
+TEST_F(AdminServiceTest, ReloadRules_WhileItRuns_ChecksAndExplainAreServed) {
   Start();
   v1::ReloadRulesResponse response;
   grpc::Status status;
@@ -274,7 +274,7 @@ TEST_F(AdminServiceTest, CallerDisconnectsWhileTheRulesAreRead_ServerKeepsServin
   EXPECT_EQ(rules.rules_size(), 2);
 }
 
-TEST_F(AdminServiceTest, ChangesListingsAndWrongTokens_AreLogged) {
+TEST_F(AdminServiceTest, ListReloadResetAndWrongTokens_AreLogged) {
   const Secret sesame("sesame");
   WrongTokens wrong(metrics_);
   rules_.go_on.Notify();

@@ -121,16 +121,16 @@ TEST_F(ExplainTest, LimitsOfAmounts_ShowWhatTheyCount) {
   EXPECT_EQ(Explained({{"user", "a"}}), std::vector{line});
   EXPECT_EQ(decision_, Decision::kDenied) << "12 units are counted, of 10";
   EXPECT_EQ(Explained({{"user", "b"}}), (std::vector<std::string>{line, "closed blocked"}))
-      << "also if a blocked rule decides, so that the counters are only read";
+      << "counters are shown even if a blocked rule decides";
 }
 
-TEST_F(ExplainTest, Counters_AreShownUnchanged) {
+TEST_F(ExplainTest, Counters_AreNotChanged) {
   Check({{"user", "a"}}, 1);
   Check({{"user", "a"}}, 3);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Explained({{"user", "a"}})[0], "per-user enforced 6/10");
     EXPECT_EQ(Explained({{"user", "a"}, {"office", "1"}})[0], "per-user enforced 6/10")
-        << "although a rule decides without the store";
+        << "counters are shown even if a rule decides without the store";
   }
   EXPECT_EQ(keys_[0], "sluice:{shop/per-user/user=a}:fixed_window:1m");
   EXPECT_EQ(Check({{"user", "a"}}).limits[0].verdict.remaining, 5);
@@ -181,7 +181,7 @@ class ResetLimitTest : public ExplainTest {
   const Attributes kUser{{"user", "a"}};
 };
 
-TEST_F(ResetLimitTest, AllRules_ResetsTheirCounters_KeepsOthers) {
+TEST_F(ResetLimitTest, AllRules_ResetsTheirCounters_KeepsThoseOfOtherUsers) {
   Check(kUser, 4);
   Check({{"user", "b"}}, 4);
   const auto keys = Reset();

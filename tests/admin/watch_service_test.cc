@@ -199,7 +199,7 @@ TEST_F(WatchServiceTest, Keys_AreDigestsUnlessTheyMayBeShown) {
   EXPECT_GT(frame.keys().since().seconds(), 0);
 }
 
-TEST_F(WatchServiceTest, ShowKeys_ShowsThem) {
+TEST_F(WatchServiceTest, SettingShowKeys_FramesHaveKeys) {
   Start(1, {.show_keys = true});
   Watcher watcher(*admin_);
   watcher.Next();
@@ -224,7 +224,7 @@ TEST_F(WatchServiceTest, LastWatcherLeaves_KeysAreNoLongerCounted) {
   }));
 }
 
-TEST_F(WatchServiceTest, TopKeys_CountsBeforeAnybodyWatches) {
+TEST_F(WatchServiceTest, SettingTopKeys_KeysAreCountedBeforeAnybodyWatches) {
   Start(1, {.top_keys = true});
   Check();
   Watcher watcher(*admin_);

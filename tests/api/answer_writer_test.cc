@@ -14,7 +14,7 @@ namespace {
 using test::Below;
 using test::Random;
 
-// Zero, a small duration, or any duration that fits.
+// Zero, or a duration of less than 1 ms, 1 s or 10^13 us.
 Duration AnyDuration(Random& random) {
   constexpr std::uint64_t kBounds[] = {1, 1'000, 1'000'000, 10'000'000'000'000};
   return Duration(static_cast<std::int64_t>(Below(random, kBounds[Below(random, 4)])));

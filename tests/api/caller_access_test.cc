@@ -95,7 +95,7 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
-// If it were a peek, a caller that may only peek could take the amounts with a cost of 0.
+// A check with cost 0 still takes its amounts, so a caller that may only peek must not send it.
 TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});
@@ -111,7 +111,7 @@ TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   EXPECT_FALSE(may(Mode::kConsume, -1)) << "an invalid amount is not a peek either";
 }
 
-TEST_F(CallerAccessTest, MayUseLease_OnlyOfItsDomains) {
+TEST_F(CallerAccessTest, MayUseLease_OnlyIfAllItsKeysAreOfTheCallersDomains) {
   const auto access = Load();
   const Caller& shop = **access->Identify("Bearer next", {});
   const auto lease = [](const std::string& keys) {
@@ -143,7 +143,7 @@ TEST_F(CallerAccessTest, RefusedCallers_AreCounted) {
   EXPECT_EQ(refused("forbidden"), 1U);
 }
 
-TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
+TEST_F(CallerAccessTest, ReloadTokens_TakesNewTokens_KeepsTheOldIfTheNewAreInvalid) {
   const test::CapturedLog log;
   const auto access = Load();
   dir_.Write("shop", "third\n");

@@ -158,8 +158,8 @@ std::string Mutated(Random& random, std::string bytes) {
   return bytes;
 }
 
-// Messages that protobuf's generated parser refuses are malformed here, too, except for tags of
-// more than five bytes, which CodedInputStream truncates.
+// CheckMessage refuses what protobuf's generated parser refuses. The exception is tags of more than
+// five bytes: CodedInputStream truncates them.
 TEST(CheckMessage_MutatedBytes, AreReadAsByTheGeneratedParser) {
   SendProtobufLogToOurs();
   Random random(43);
@@ -291,7 +291,7 @@ TEST(CheckMessage_Refused, KeepsItsRequestId) {
   }
 }
 
-TEST(CheckMessage_LongestWaitAllowed, IsRoundedDownToMicroseconds) {
+TEST(CheckMessage_MaxWait, IsRoundedDownToMicroseconds) {
   CheckMessage message;
   CheckRequest parsed;
   ASSERT_TRUE(message.Parse(WithWait(365 * 86'400, 0), parsed));
@@ -300,8 +300,8 @@ TEST(CheckMessage_LongestWaitAllowed, IsRoundedDownToMicroseconds) {
   EXPECT_EQ(std::chrono::microseconds(1'000'001), parsed.demand.max_wait);
 }
 
-// A thread parses the next check while earlier ones still wait.
-TEST(CheckMessage_OfOneThread, EachKeepsItsTexts) {
+// A thread parses a check while earlier checks still wait for their answers.
+TEST(CheckMessage_TwoOnOneThread, EachKeepsItsTexts) {
   CheckMessage messages[2];
   CheckRequest parsed[2];
   for (int i = 0; i < 2; ++i) {
@@ -320,7 +320,7 @@ TEST(CheckMessage_OfOneThread, EachKeepsItsTexts) {
   EXPECT_EQ(messages[1].request_id(), "2");
 }
 
-TEST(CheckMessage_ManyAttributesOfOneName, AreOne) {
+TEST(CheckMessage_ManyAttributesOfOneName, TheLastCounts) {
   std::string bytes;
   for (int i = 0; i < 1'000; ++i) {
     bytes += "\x12\x06\x0a\x01k\x12\x01" + std::string(1, static_cast<char>('a' + i % 26));
@@ -332,7 +332,7 @@ TEST(CheckMessage_ManyAttributesOfOneName, AreOne) {
   EXPECT_EQ(std::string(1, 'a' + 999 % 26), parsed.attributes[0].value);
 }
 
-TEST(ReceivedMessage_OfManyFields, IsRefused) {
+TEST(ReceivedMessage_OfTooManyFields, IsRefused) {
   const auto parsed = [](std::string_view entry, int times) {
     v1::SettleLeaseRequest message;
     return ParseMessage(Repeated(entry, times), message);

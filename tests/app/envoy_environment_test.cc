@@ -151,7 +151,7 @@ TEST(EnvoyEnvironment, TlsFilesWithoutTls_CauseWarnings) {
                    "REDIS_TLS_CACERT has no effect in sluiced"}));
 }
 
-// If such a variable were ignored, the service would be open.
+// If the server ignored such a variable, it would lack the protection that the operator expects.
 TEST(EnvoyEnvironment, UnsupportedProtection_IsAnError) {
   const Texts environment{"GRPC_SERVER_USE_TLS=true", "GRPC_CLIENT_TLS_SAN=edge",
                           "GRPC_AUTH_TOKEN=secret", "REDIS_TLS=true",

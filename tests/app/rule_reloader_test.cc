@@ -36,7 +36,7 @@ class Call final : public CheckCall {
  public:
   using CheckCall::CheckCall;
 
-  // Takes a unit. Returns the units left of the only limit. REQUIRES: there is one limit.
+  // Takes a unit. Returns the units that are left. REQUIRES: the rules have exactly one limit.
   std::int64_t TakeOne() {
     request.domain = "shop";
     Start();
@@ -145,7 +145,7 @@ TEST_F(RuleReloaderTest, FilesChange_NewRulesAreActive_Table) {
   }
 }
 
-TEST_F(RuleReloaderTest, ConfigMapSwapped_TwiceInARow_IsFollowed) {
+TEST_F(RuleReloaderTest, ConfigMapSwappedTwice_NewRulesAreActive) {
   dir_.Write("map/..1/a.yaml", RuleNamed("v1"));
   fs::create_directory_symlink("..1", dir_.path() / "map/..data");
   fs::create_symlink("..data/a.yaml", dir_.path() / "map/a.yaml");
@@ -168,7 +168,7 @@ TEST_F(RuleReloaderTest, ChangeBetweenReadingAndWatching_IsSeen) {
   EXPECT_TRUE(WaitForRules({"b"}));
 }
 
-TEST_F(RuleReloaderTest, Reload_Answers_Table) {
+TEST_F(RuleReloaderTest, Reload_ReturnsErrorsAndTheRulesInForce) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   const Time start = clock_.Now();
@@ -308,7 +308,7 @@ TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   EXPECT_THAT(limiter_.rules()->index->rules()[0].rule.location, HasSubstr("a.yaml:4"));
 }
 
-TEST_F(RuleReloaderTest, UnchangedLimits_KeepTheirCounts_Table) {
+TEST_F(RuleReloaderTest, ChangedLimit_KeepsItsCountUnlessTheWindowChanges) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   call_.TakeOne();
@@ -430,7 +430,7 @@ class OfferedRulesTest : public RuleReloaderTest {
   }
 };
 
-TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptyIsValid) {
+TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptySetIsValid) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());

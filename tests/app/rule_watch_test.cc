@@ -110,8 +110,8 @@ TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed_Table) {
           {"target edited", [](auto& dir) { Append(dir.path() / "releases/1/a.yaml"); }},
           {"target renamed",
            [](auto& dir) { fs::rename(dir.path() / "releases/1", dir.path() / "releases/3"); }},
-          {"a target not linked to", [](auto& dir) { Append(dir.path() / "releases/2/a.yaml"); },
-           false},
+          {"a target that no link names",
+           [](auto& dir) { Append(dir.path() / "releases/2/a.yaml"); }, false},
       });
   ExpectNoticed(
       "linked",

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// First halves of FIPS 180-4's example digests.
+// The first 128 bits of the example digests for FIPS 180-4.
 TEST(Sha256Hex128, Examples_MatchTheStandard) {
   EXPECT_EQ(Sha256Hex128(""), "e3b0c44298fc1c149afbf4c8996fb924");
   EXPECT_EQ(Sha256Hex128("abc"), "ba7816bf8f01cfea414140de5dae2223");

@@ -85,7 +85,7 @@ class StandardError {
   const int before_;
 };
 
-TEST(Log, AsJson_AnyMessageIsOneObjectPerLine) {
+TEST(Log, AsJson_EveryMessageIsOneObjectOnOneLine) {
   SetUpLog("info", LogFormat::kJson);
   const std::string line = Logged([] { spdlog::warn("a \"b\"\nc \\ {}", "%v"); });
   const std::string_view end = R"("level":"warning","message":"a \"b\"\nc \\ %v"})"

@@ -9,7 +9,7 @@ namespace {
 
 using std::string_literals::operator""s;
 
-TEST(ParseNumber, TakesAllOfTheText) {
+TEST(ParseNumber, Parses_OnlyIfAllOfTheTextIsANumber) {
   EXPECT_EQ(ParseNumber<int>("-12"), -12);
   EXPECT_EQ(ParseNumber<unsigned>("777", 8), 0777U);
   EXPECT_EQ(ParseNumber<double>("0.5"), 0.5);
@@ -20,7 +20,7 @@ TEST(ParseNumber, TakesAllOfTheText) {
 
 TEST(Lowercase, ChangesAsciiOnly) { EXPECT_EQ(Lowercase("aBZ_1Ä"), "abz_1Ä"); }
 
-TEST(IsValidUtf8, WellFormed_Holds) {
+TEST(IsValidUtf8, WellFormedText_IsValid) {
   for (const std::string& text :
        {""s, "plain ASCII of more than eight bytes"s, "a\0b"s, "\x7F"s, "\xC2\x80"s, "\xDF\xBF"s,
         "\xE0\xA0\x80"s, "\xED\x9F\xBF"s, "\xEE\x80\x80"s, "\xEF\xBF\xBF"s, "\xF0\x90\x80\x80"s,
@@ -29,7 +29,7 @@ TEST(IsValidUtf8, WellFormed_Holds) {
   }
 }
 
-TEST(IsValidUtf8, IllFormed_DoesNotHold) {
+TEST(IsValidUtf8, IllFormedText_IsNotValid) {
   for (const std::string& text :
        {"\x80"s, "\xBF"s, "\xC0\x80"s, "\xC1\xBF"s, "\xC2"s, "\xC2 "s, "\xE0\x9F\xBF"s, "\xE2\x82"s,
         "\xED\xA0\x80"s, "\xED\xBF\xBF"s, "\xF0\x8F\xBF\xBF"s, "\xF4\x90\x80\x80"s,
@@ -39,8 +39,8 @@ TEST(IsValidUtf8, IllFormed_DoesNotHold) {
   }
 }
 
-// A character that is cut anywhere is ill-formed, at any offset in the steps of eight bytes.
-TEST(IsValidUtf8, CutCharacter_DoesNotHold) {
+// A text is checked in steps of eight bytes. A cut character is found at any offset in a step.
+TEST(IsValidUtf8, CutCharacter_IsNotValid) {
   for (std::size_t before = 0; before < 20; ++before) {
     const std::string text = std::string(before, 'x') + "\xF0\x9F\x98\x80";
     EXPECT_TRUE(IsValidUtf8(text));

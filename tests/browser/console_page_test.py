@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
         return self.browser.on_page("document.querySelector('#answer-text').textContent")
 
     def left(self, user):
-        """The explanation, in the words of `sluice explain`."""
+        """The units left of the user's limit, as `sluice explain` shows them."""
         text = self.servers[0].sluice("explain", "shop", "endpoint=/pay", f"user={user}").stdout
         return int(re.search(r"(\d+) of 10 left", text).group(1))
 
@@ -148,12 +148,12 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.text("#command"), "sluice explain shop endpoint=/pay user=eve "
                          f"--addr {self.servers[0].address}")
 
-    def test_error_of_the_operator_is_shown(self):
+    def test_invalid_attribute_is_reported(self):
         self.explain("shop", "endpoint")
         self.assertEqual(self.browser.text("#request-error"),
                          'attributes: "endpoint" is not NAME=VALUE')
 
-    def test_reset_asks_first(self):
+    def test_reset_asks_for_confirmation_first(self):
         self.servers[0].check(15, "endpoint=/pay", "user=dora")
         row = self.key_row("dora")
         opened = "document.querySelector('#ask-reset').open"
@@ -197,7 +197,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("<b>bold", self.browser.text("#command"))
         self.assertEqual(self.browser.on_page("document.querySelectorAll('img, b').length"), 0)
 
-    def test_policy_stops_injected_scripts_and_styles(self):
+    def test_content_security_policy_stops_injected_scripts_and_styles(self):
         self.quiet = False
         self.browser.on_page("""(() => {
             const script = document.createElement('script');
@@ -302,7 +302,7 @@ class PageTest(unittest.TestCase):
 
 @unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "makes the pictures of the documents")
 class PicturesTest(unittest.TestCase):
-    def test_pictures(self):
+    def test_pictures_of_the_documents_are_made(self):
         folder = pathlib.Path(os.environ["SLUICE_PICTURES"])
         home = running.directory()
         os.environ["XDG_RUNTIME_DIR"] = str(home)  # the servers' admin sockets

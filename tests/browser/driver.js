@@ -1,11 +1,12 @@
 // A browser for tests in Python: reads commands from standard input, one JSON object per line, and
 // writes an answer for each.
 //
-//   {"open": URL, "scheme": "dark"?}  a new page in a context of its own; its events begin anew
+//   {"open": URL, "scheme": "dark"?}  opens a new page in a new context; forgets earlier events
 //   {"run": "code"}                   the body of an async function of `page`; answers {"value": …}
 //   {"events": true}                  {"requests": […], "errors": […]} of the page since it was opened
 //
-// Errors are answered as {"error": text}. Chromium is Debian's. evil.test is this machine.
+// The answer to a failed command is {"error": text}. The browser is Debian's Chromium. In it, the
+// host name evil.test means 127.0.0.1.
 'use strict';
 
 const readline = require('readline');

@@ -9,8 +9,8 @@ check failed. Every call has a deadline, so a server that does not answer fails 
   unary           allowed, allowed, denied with retry_after
   batch           answers in the order of the checks; an invalid check has its own error
   stream          a frame and its answers, more frames, a half-close; every check is answered once
-  metadata        the admin token is read, even beside binary and long values
-  error_message   the status message arrives as the server wrote it, beyond ASCII too
+  metadata        the admin token is read, even if there are also binary and long values
+  error_message   the status message arrives as the server wrote it, even if it is not ASCII
   large_batch     1,000 checks in nearly 1 MiB: more than HTTP/2's first window
   too_large       5 MiB: RESOURCE_EXHAUSTED, and the connection still works
   unknown_method  an unknown method of a known and of an unknown service: UNIMPLEMENTED

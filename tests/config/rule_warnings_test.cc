@@ -1,4 +1,4 @@
-// Rules that are valid, but probably contain a mistake.
+// Rules that are valid but probably contain an error.
 #include <gmock/gmock.h>
 
 #include <string>

@@ -78,7 +78,7 @@ TEST(RuleYaml, WritesValuesThatDifferFromDefaults_InTheOrderOfTheManual) {
   ExpectReadsBack(loaded.rules[0].rules[0]);
 }
 
-TEST(RuleYaml, TextsThatYamlCouldMisread_ReadBack) {
+TEST(RuleYaml, TextsThatYamlCouldMisread_AreReadBackUnchanged) {
   for (const std::string text :
        {"",    " ",    "null", "~",         "true",       "42",        "-",          "- a",
         "?",   "a: b", "a:b",  "a #b",      "#",          "it's",      "say \"no\"", "back\\slash",
@@ -102,7 +102,7 @@ TEST(RuleYaml, ByteOrderMark_IsIgnored) {
   }
 }
 
-TEST(RuleYaml, ExampleRules_ReadBack) {
+TEST(RuleYaml, ExampleRules_AreReadBackUnchanged) {
   const LoadedRules loaded = ParseRules(ReadRuleFiles(SLUICE_SOURCE_DIR "/config/rules"));
   ASSERT_TRUE(loaded.ok());
   for (const Rule& rule : loaded.rules.at(0).rules) ExpectReadsBack(rule);

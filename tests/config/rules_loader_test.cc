@@ -93,7 +93,7 @@ TEST(RulesLoader, ShopExample_Loads) {
 }
 
 // Every ```yaml block of the reference is a rule file.
-TEST(RulesLoader, Documentation_Examples_Load) {
+TEST(RulesLoader, DocumentationExamples_Load) {
   constexpr std::string_view kOpen = "```yaml\n";
   const std::string text = ReadFile(kSource / "docs/rules.md");
   int examples = 0;
@@ -107,7 +107,7 @@ TEST(RulesLoader, Documentation_Examples_Load) {
   EXPECT_GE(examples, 4);
 }
 
-TEST(RulesLoader, Counts_AreInTheOrderOfNames_AndTheCostIsTheDefault) {
+TEST(RulesLoader, Counts_AreSortedByName_CostIsTheDefault) {
   const struct {
     std::string counts;
     Counts expected;
@@ -130,7 +130,7 @@ TEST(RulesLoader, Counts_AreInTheOrderOfNames_AndTheCostIsTheDefault) {
   }
 }
 
-TEST(RulesLoader, WholeGrammar_BecomesRules_Values) {
+TEST(RulesLoader, WholeGrammar_BecomesRules) {
   const LoadedRules loaded = Parse(R"(
 domain: shop
 unmatched: deny
@@ -196,7 +196,7 @@ rules:
   EXPECT_EQ(loaded.rules, (RuleSet{{"shop", Unmatched::kDeny, "user", {rule}}}));
 }
 
-TEST(RulesLoader, EveryAlgorithm_BecomesALimit_Table) {
+TEST(RulesLoader, EveryAlgorithm_BecomesALimit) {
   using std::chrono::hours;
   using std::chrono::minutes;
   using std::chrono::seconds;
@@ -236,7 +236,7 @@ TEST(RulesLoader, EveryAlgorithm_BecomesALimit_Table) {
   }
 }
 
-TEST(RulesLoader, LargestValues_AreAllowed_Table) {
+TEST(RulesLoader, LargestValues_AreAllowed) {
   for (const char* const limit : {
            "{algorithm: fixed_window, limit: 4503599627370496, window: 3650d}",
            "{algorithm: fixed_window, limit: 1, window: 1ms}",
@@ -275,9 +275,9 @@ TEST(RulesLoader, LongestNameAndMostLimits_AreAllowed) {
               IsEmpty());
 }
 
-// The refill of a minute and the content of two full buckets are products. Both must be exact in
-// Lua's doubles.
-TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
+// Lua computes two products in doubles: the refill of a minute, and the content of two full
+// buckets. Both products must be exact.
+TEST(RulesLoader, LargestRateAndBurst_ProductsStayExact) {
   constexpr std::int64_t kMinute = 60'000'000;
   EXPECT_LE(std::int64_t{75'059'993} * kMinute, kMaxProduct);
   EXPECT_GT(std::int64_t{75'059'994} * kMinute, kMaxProduct);
@@ -331,7 +331,7 @@ TEST(RulesLoader, DomainInTwoFiles_IsAnError) {
                           "file per domain"));
 }
 
-TEST(RulesLoader, HostileText_IsAnErrorNotACrash_Table) {
+TEST(RulesLoader, HostileText_IsAnErrorNotACrash) {
   for (const std::string& text :
        {std::string(100'000, '['), std::string(100'000, '{'), std::string("a: ") + "\0b",
         std::string("? ? ? ?"), std::string("%YAML 9.9\n---\na: b"), std::string("\xEF\xBB\xBF"),
@@ -341,7 +341,7 @@ TEST(RulesLoader, HostileText_IsAnErrorNotACrash_Table) {
   }
 }
 
-TEST(RulesLoader, MutatedExample_NeverCrashes_EveryCut) {
+TEST(RulesLoader, ExampleCutAnywhere_EveryErrorHasItsPlace) {
   const std::string text = ReadFile(kSource / "config/rules/shop.yaml");
   for (std::size_t end = 0; end < text.size(); end += 7) {
     for (const Diagnostic& error : Parse(text.substr(0, end)).errors) {

@@ -26,7 +26,7 @@ std::string Read(const std::filesystem::path& path) {
 
 // The example file is the reference of all settings: it has each setting with its default. A
 // setting without a default is in a comment.
-TEST(SettingsDocumented, ExampleFile_GivesEachWithItsDefault) {
+TEST(SettingsDocumented, ExampleFile_HasEverySettingWithItsDefault) {
   const std::string example = Read(kSource / "config/sluice.yaml");
   Settings settings;
   for (const Setting& setting : SettingsTable(settings)) {
@@ -42,7 +42,7 @@ TEST(SettingsDocumented, ExampleFile_GivesEachWithItsDefault) {
   EXPECT_EQ(*read, *ReadSettings({}, {}));
 }
 
-TEST(SettingsDocumented, Help_NamesEachWithItsDefault) {
+TEST(SettingsDocumented, Help_HasEverySettingWithItsDefault) {
   const std::string help = DescribeSettings();
   Settings settings;
   for (const Setting& setting : SettingsTable(settings)) {
@@ -54,7 +54,7 @@ TEST(SettingsDocumented, Help_NamesEachWithItsDefault) {
   }
 }
 
-TEST(SettingsDocumented, Docs_NameNoOtherVariable) {
+TEST(SettingsDocumented, Docs_NameOnlyKnownVariables) {
   std::set<std::string> known{"SLUICE_CONFIG", "SLUICE_ADDR",         "SLUICE_TOKEN",
                               "SLUICE_",       "SLUICE_REDIS_SERVER", "SLUICE_TOKEN_FILE"};
   Settings settings;

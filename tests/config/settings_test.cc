@@ -27,7 +27,8 @@ TEST(Settings_NothingGiven, AreTheDefaults) {
   EXPECT_EQ(std::chrono::milliseconds(10), settings->redis_timeout);
 }
 
-// Each block of the manual is a complete settings file, if the files that it names exist.
+// Each block of docs/topologies.md is a complete settings file. /dev/null replaces the files that
+// it names.
 TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
   const test::TempDir dir;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/topologies.md");
@@ -301,7 +302,7 @@ TEST(Settings_FileThatCannotBeRead, IsTheOnlyError) {
   EXPECT_EQ(settings.error().message, "/no/such cannot be read: No such file or directory");
 }
 
-TEST(Settings_WrongValue, SettingsThatNeedIt_AreNotReported) {
+TEST(Settings_WrongValue, SettingsThatDependOnIt_AreNotReported) {
   const auto settings =
       ReadSettings(Texts{"--tls-certificate", "/no", "--tls-key", "/dev/null"}, {});
   ASSERT_FALSE(settings);

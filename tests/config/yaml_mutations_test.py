@@ -22,7 +22,8 @@ SEED = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 PARTS = ['"', "'", ":", ": ", "- ", "{", "}", "[", "]", ",", "#", " #", "&a ", "*a", "!x ", "|", ">", "%",
          "@", "`", "?", "? ", "\t", " ", "  ", "\n", "\\", "---\n", "...\n", "<<: ", "~", "0x1f", "é"]
 
-# Damage in it often leaves other rules intact, since it has block style and different quotes.
+# A file in block style, with different quotes. So damage to one rule often leaves the other rules
+# intact.
 BLOCKS = """domain: shop
 rules:
 """ + "".join(f"""  - name: rule{i}
@@ -36,7 +37,7 @@ rules:
       endpoint: {quote}/path{i}{quote}
 """ for i, quote in enumerate(["", '"', "'", '"', ""]))
 
-# Mistakes that only PyYAML finds, each with the reason why Sluice accepts the file.
+# Errors that only PyYAML finds, each with the reason why Sluice accepts the file.
 ACCEPTED = {
     "found character '\\t' that cannot start any token":
         "YAML 1.2 (6.1, 6.2) forbids tabs only in indentation, which libyaml refuses; between tokens "

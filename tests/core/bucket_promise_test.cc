@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// The start of the time before `begin` in which at least one check was always under way that was
-// undone later.
+// Considers only checks that were undone later. Returns the start of the longest time up to `begin`
+// in which at least one of them was always under way.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -130,7 +130,7 @@ TEST(TokenBucket, ManyChecksAreUndone_ExcessIsAtMostTheUnitsGivenBackAndTheRefil
       }
     }
   }
-  EXPECT_GT(with_more, 0) << "so the comment of Undo can promise this for one check only";
+  EXPECT_GT(with_more, 0) << "no interval had an excess, so the test shows nothing";
 }
 
 TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesLength) {

@@ -55,7 +55,8 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket prices units as if it were cold, so the first charge leaves some room.
+  // A warming bucket limits a charge as if each unit had the price of a cold bucket, the highest.
+  // So the first charge leaves some room.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
   EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
@@ -69,7 +70,7 @@ struct DebtRow {
   Duration retry_after;  // of one unit after that
 };
 
-TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt_Table) {
+TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt) {
   const DebtRow rows[] = {
       {"ten minutes' worth", TokenBucket{.rate = 10, .period = seconds(1), .burst = 20}, 20 + 6000,
        seconds(600) + milliseconds(100)},

@@ -135,9 +135,10 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   EXPECT_TRUE(counter_.Consume().admitted);
 }
 
-// How much of the check has drained by the new clock is unknown, and not computed: at a high rate,
-// the distance between the clocks times the rate exceeds 64 bits.
-TEST(LeakyBucket, ClockWasReplacedSinceTheCheck_ItStaysCharged) {
+// After the clock was replaced, it is unknown how much of the check has drained, so an undo gives
+// nothing back. Computing it would also overflow: at a high rate, the distance between the clocks
+// times the rate exceeds 64 bits.
+TEST(LeakyBucket, ClockWasReplacedSinceTheCheck_UndoGivesNothingBack) {
   for (const bool delays : {false, true}) {
     LeakyBucket limit{.rate = 1'000'000, .period = seconds(1), .queue = 9};
     limit.delays = delays;

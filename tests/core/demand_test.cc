@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-TEST(Demand, AnyFieldDiffers_IsUnequalWithAnotherHash) {
+TEST(Demand, AnyFieldDiffers_DemandsAndHashesDiffer) {
   const Demand demands[] = {
       {},
       {.mode = Mode::kPeek},

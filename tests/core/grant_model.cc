@@ -19,8 +19,7 @@ GrantModel::GrantModel(const Limit& limit, std::uint32_t seed, Planted planted)
     : limit_(limit), planted_(planted), random_(seed) {
   const bool is_bucket = std::holds_alternative<TokenBucket>(limit);
   holders_.resize(static_cast<std::size_t>(3 + Below(18)));
-  // The load is between a fifth of the units that the limits of the tests admit and twice these
-  // units.
+  // The load is 0.2 to 2 times the units that the limits of the tests admit.
   load_ = Duration(static_cast<int>(holders_.size()) * 1'000 * 100 / (20 + Below(180)));
   const bool mixed = OneIn(3);
   for (Holder& holder : holders_) {

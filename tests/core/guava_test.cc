@@ -34,7 +34,7 @@ TokenBucket SmoothBursty(std::int64_t rate, std::int64_t burst) {
       .rate = rate, .period = seconds(1), .burst = burst, .starts_empty = true, .borrows = true};
 }
 
-TEST(Guava, SmoothBursty_WaitsAsPublished) {
+TEST(Guava, SmoothBursty_WaitsAsDocumented) {
   const Duration fifth = milliseconds(200);
   const struct {
     TokenBucket limit;
@@ -135,7 +135,8 @@ class ReferenceWarmingUp {
   }
 
  private:
-  // The area under the function from stored permits to intervals: level, then rising to `cold_`.
+  // The price of `stored` permits: the area under the curve of prices. The curve is flat up to
+  // `threshold_`, then it rises to `cold_`.
   double PriceUpTo(double stored) const {
     const double above = std::max(0.0, stored - threshold_);
     const double slope = (cold_ - stable_) / (most_ - threshold_);
@@ -190,7 +191,8 @@ TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostTheRateAndTheLastC
   }
 }
 
-// At such rates, the price of a unit is not a whole number of microseconds, or less than one.
+// At these rates, the price of a unit is not a whole number of microseconds. At the highest rate,
+// it is below one microsecond.
 TEST(Guava, SmoothWarmingUp_HighRates_GreedyCallerGetsNoMoreThanTheRate) {
   for (const std::int64_t rate : {700, 30'000, 300'000, 3'000'000}) {
     SimulatedCounter counter(

@@ -64,9 +64,9 @@ inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   return most;
 }
 
-// The most units, in 1/period, by which any interval exceeds rate · length. With `last_is_free`,
-// the units at the end of an interval do not count. Times are in whole µs, so an interval may be up
-// to 1 µs too short.
+// The largest excess of the units in any interval over rate · length / period. The excess is
+// multiplied by the period, so that it is a whole number. With `last_is_free`, the units at the end
+// of an interval do not count. Times are in whole µs, so an interval may be up to 1 µs too short.
 struct Drip {
   std::int64_t rate = 1;
   Duration period{};

@@ -22,7 +22,7 @@ LeaseId Id(std::uint64_t number) {
 
 using List = std::map<LeaseId, Holder>;
 
-// When each slot held after `now` expires, in order.
+// The expiry of each slot that is still held after `now`, in ascending order.
 std::vector<Time> ExpiriesAfter(const List& list, Time now) {
   std::vector<Time> expiries;
   for (const auto& [id, holder] : list) {

@@ -84,7 +84,7 @@ def logged(text):
 
 
 def source_of(root):
-    """The program's text, with string literals of several lines as one."""
+    """The program's text. A string literal that is split over several lines is joined."""
     files = sorted([*(root / "src").rglob("*.h"), *(root / "src").rglob("*.cc")])
     texts = (path.read_text(encoding="utf-8") for path in files)
     return re.sub(r'"\s*\n\s*"', "", "\n".join(texts))

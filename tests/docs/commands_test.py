@@ -30,7 +30,7 @@ FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/READM
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
-# The answer depends on the time since the previous command.
+# Either answer is right: it depends on the time since the previous command.
 VERDICTS = ("ALLOWED", "DENIED")
 
 # The start of a command, the file that runs it instead, and the words to find in that file.
@@ -61,7 +61,7 @@ ELSEWHERE = (
     ("apt install ./sluice_", "tests/packages/release.sh", "apt-get -q install"),
     ("docker load --input ", "scripts/release.sh", "docker load"),
     ("build/release/accuracy/accuracy", "tests/accuracy/CMakeLists.txt", "COMMAND accuracy --short"),
-    # Measurements: every build builds these programs.
+    # No test runs these measurements, but every build builds their programs.
     ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",
      "add_executable(algorithm_cost "),
     ("build/release/bench/lone_check", "tests/bench/CMakeLists.txt", "sluice_bench(lone_check "),
@@ -95,7 +95,7 @@ def commands_of(text):
 
 
 def first_word(output):
-    """The first word after the time."""
+    """The first word of an output, after the time if the output begins with one."""
     return (re.findall(r"[^\s,]+", re.sub(r"^\d{4}-[\d-]+T[\d:]+Z", "", output)) or [""])[0]
 
 
@@ -110,7 +110,7 @@ def is_elsewhere(command):
 
 
 def quick(command):
-    """A very short load, and a server that answers before the next command."""
+    """The command, changed: a load is very short, and a server is ready before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.startswith("sluice console"):  # runs until a signal ends it
@@ -191,7 +191,7 @@ class CommandsTest(unittest.TestCase):
                     self.assertTrue(name in RUN_HERE or name in FOLLOWED or is_elsewhere(command) or
                                     command.startswith("sluice "), "no test runs it")
 
-    def test_the_tests_of_a_page_exist(self):
+    def test_a_script_follows_the_readme_of_each_client(self):
         script = (SOURCE / "scripts/test_clients.sh").read_text(encoding="utf-8")
         for name in FOLLOWED:
             self.assertIn(f"follow {pathlib.Path(name).parent.name} ", script)
@@ -200,12 +200,12 @@ class CommandsTest(unittest.TestCase):
         for name, command in TO_END.items():
             self.assertIn(command, " ".join((SOURCE / name).read_text("utf-8").split()))
 
-    def test_the_readme_in_chinese_has_its_commands(self):
+    def test_the_chinese_readme_has_the_commands_of_the_english_one(self):
         english, chinese = (list(commands_of((SOURCE / name).read_text("utf-8")))
                             for name in ("README.md", "README.zh-CN.md"))
         self.assertEqual(chinese, english)
 
-    def test_the_named_files_have_the_commands(self):
+    def test_the_files_that_run_other_commands_contain_them(self):
         for command, file, words in ELSEWHERE:
             with self.subTest(command=command):
                 self.assertIn(words, (SOURCE / file).read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks that the rules in the documents have no mistakes and no warnings.
+"""Checks that the rules in the documents cause no errors and no warnings.
 
 Usage: examples_test.py SLUICE SOURCE_DIR
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-# How many sets of rules each page has. Fewer would mean that this test no longer finds them.
+# The least number of sets of rules on each page. With fewer, this test no longer finds them.
 PAGES = {"README.md": 1, "README.zh-CN.md": 1, "docs/http.md": 1, "docs/migrating.md": 5,
          "docs/prefetch.md": 1,
          "docs/recipes.md": 10, "docs/rules.md": 5}

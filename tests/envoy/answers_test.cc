@@ -12,7 +12,7 @@
 namespace sluice::envoy {
 namespace {
 
-TEST_P(RlsTest, Headers_Table) {
+TEST_P(RlsTest, Headers_ShowOneLimitOfTheRequest_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -44,7 +44,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Errors_Table) {
+TEST_P(RlsTest, InvalidRequests_AreRefused_Table) {
   Serve(kHitRules);
   pb::RateLimitRequest request;
   EXPECT_EQ(AskBytes(request), "2 rate limit domain must not be empty");
@@ -96,7 +96,7 @@ TEST_P(RlsTest, TooManyDescriptors_AreRefused) {
             "3 the request is not a valid protobuf message of at most 4096 fields");
 }
 
-TEST_P(RlsTest, Metadata_OfThePassedDescriptors_IsInTheAnswer) {
+TEST_P(RlsTest, Metadata_OfRulesAndDescriptors_IsInTheAnswer) {
   Serve(R"(
 domain: d
 descriptors:
@@ -209,7 +209,7 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
 
 // A caller may remember a denial until the window ends, but only if no hit can be admitted before
 // that.
-TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
+TEST_P(RlsTest, Quota_TellsHowLongDenialsLast_Table) {
   struct Case {
     std::string request;
     EnvoySettings settings;
@@ -272,7 +272,7 @@ TEST_P(RlsTest, LimitKnownToBeOver_IsDeniedWithoutCounting) {
   EXPECT_EQ(ValueOf(metrics_, "sluice_envoy_over_limit_cached_hits_total" + labels), "100");
 }
 
-TEST_P(RlsTest, Metrics_HaveTheMeaningsOfEnvoysService) {
+TEST_P(RlsTest, Metrics_CountAsEnvoysServiceDoes) {
   Serve(R"(
 domain: d
 descriptors:

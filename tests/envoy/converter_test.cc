@@ -43,7 +43,7 @@ descriptors:
   - {key: own, rate_limit: {limits: [{algorithm: token_bucket, rate: 10/s}], name: x, replaces: [{name: y}]}}
 )";
 
-TEST(ConvertToYaml, Example_IsARuleFile) {
+TEST(ConvertToYaml, EnvoyRules_BecomeAValidRuleFile) {
   EXPECT_EQ(Converted("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: week, "
                       "requests_per_unit: 3}}"),
             R"(# Each descriptor is a check of its own, with an attribute for each entry.
@@ -63,7 +63,7 @@ rules:
   EXPECT_TRUE(Native(Converted("domain: 'a: b'\ndescriptors: [{key: k}]")).ok());
 }
 
-TEST(ConvertToYaml, Rules_MatchTheSameAsTheTree) {
+TEST(ConvertToYaml, ConvertedRules_MatchAsTheTreeDoes) {
   const std::string text = Converted(kRules);
   LoadedRules loaded = Native(text);
   for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString() << "\n" << text;

@@ -13,7 +13,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Stores, RlsTest, testing::Values("memory", "redis", "cluster"),
                          test::NameOfStore);
 
-TEST_P(RlsTest, Matching_Table) {
+TEST_P(RlsTest, Descriptor_GetsTheMostSpecificLimit_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -86,7 +86,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Windows_Table) {
+TEST_P(RlsTest, Windows_AreAlignedToTheClock_Table) {
   std::string rules = "domain: d\ndescriptors:\n";
   for (const std::string_view unit : std::span(kUnitNames).subspan(1)) {
     rules += fmt::format("- {{key: {0}, rate_limit: {{unit: {0}, requests_per_unit: 2}}}}\n", unit);
@@ -128,7 +128,7 @@ TEST_P(RlsTest, Windows_Table) {
   });
 }
 
-TEST_P(RlsTest, Hits_Table) {
+TEST_P(RlsTest, Hits_AreCountedOrGivenBack_Table) {
   Serve(kHitRules);
   ExpectAnswers({
       {"d; k=a", "OK; OK 9/10 minute 20s"},
@@ -163,7 +163,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; free -7", "OK; OK inf"},
       {"d h4294967295; max", "OK; OK 0/4294967295 minute 20s"},
       {"d; max", "OVER; OVER 0/4294967295 minute 20s"},
-      // Beyond the range that can be counted.
+      // These hits exceed the range that can be counted.
       {"d; k=g *4503599627370496", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g *9223372036854775807", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g", "OVER; OVER 0/10 minute 20s"},
@@ -181,7 +181,7 @@ TEST_P(RlsTest, Hits_Table) {
   });
 }
 
-TEST_P(RlsTest, DeniedHitsThatDoNotCount_Table) {
+TEST_P(RlsTest, SettingCountDeniedIsOff_DeniedHitsAreNotCounted_Table) {
   Serve(kHitRules, {.count_denied = false});
   ExpectAnswers({
       {"d; k=a *8", "OK; OK 2/10 minute 20s"},
@@ -196,7 +196,7 @@ TEST_P(RlsTest, DeniedHitsThatDoNotCount_Table) {
   });
 }
 
-TEST_P(RlsTest, ShadowMode_Table) {
+TEST_P(RlsTest, ShadowMode_CountsButDoesNotDeny_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -217,7 +217,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, QuotaMode_Table) {
+TEST_P(RlsTest, QuotaMode_DeniesOnlyIfAllQuotasAreOver_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -240,7 +240,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Replaces_Table) {
+TEST_P(RlsTest, ReplacedLimit_IsNotCounted_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -270,7 +270,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, ShareThreshold_Table) {
+TEST_P(RlsTest, ShareThreshold_ValuesOfAPatternShareACounter_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -295,10 +295,10 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Overrides_Table) {
+TEST_P(RlsTest, LimitInTheRequest_ReplacesTheLimitOfTheRule_Table) {
   Serve(kHitRules);
   ExpectAnswers({
-      // These use the same counter as the rule with the same unit.
+      // A request's limit with the unit of the rule uses the counter of the rule.
       {"d; k=a *4", "OK; OK 6/10 minute 20s"},
       {"d; k=a !6/minute", "OK; OK 1/6 minute 20s"},
       {"d; k=a !6/2", "OK; OK 0/6 minute 20s"},
@@ -306,7 +306,7 @@ TEST_P(RlsTest, Overrides_Table) {
       {"d; k=a", "OK; OK 2/10 minute 20s"},
       {"d; k=a !20/minute *10", "OK; OK 2/20 minute 20s"},
       {"d; k=a !6/hour", "OK; OK 5/6 hour 800s"},
-      // There is no rule for these.
+      // No rule matches x and y.
       {"d; x=1,y=2 !2/day", "OK; OK 1/2 day 36800s"},
       {"d; x=1,y=2 !2/day *0", "OK; OK 1/2 day 36800s"},
       {"d; y=2,x=1 !2/day", "OK; OK 1/2 day 36800s"},
@@ -321,7 +321,7 @@ TEST_P(RlsTest, Overrides_Table) {
   });
 }
 
-TEST_P(RlsTest, OwnLimits_Table) {
+TEST_P(RlsTest, SluicesOwnAlgorithms_DecideDescriptors_Table) {
   Serve(R"(
 domain: d
 descriptors:
@@ -354,8 +354,8 @@ descriptors:
   });
 }
 
-// The hits are the cost, for example tokens.
-TEST_P(RlsTest, OwnLimits_CountHitsAndRequests) {
+// The hits of a descriptor are its cost, for example a number of tokens.
+TEST_P(RlsTest, SluicesOwnAlgorithms_CountHitsOrRequests) {
   Serve(R"(
 domain: d
 all_or_nothing: true
@@ -377,7 +377,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, AllOrNothing_Table) {
+TEST_P(RlsTest, AllOrNothing_DeniedRequestIsNotCounted_Table) {
   Serve(R"(
 domain: d
 all_or_nothing: true

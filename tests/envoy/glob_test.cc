@@ -8,7 +8,7 @@
 namespace sluice::envoy {
 namespace {
 
-TEST(Glob, Matches_Table) {
+TEST(Glob, Star_MatchesAnyText_Table) {
   struct Row {
     const char* pattern;
     const char* text;

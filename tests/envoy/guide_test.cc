@@ -47,7 +47,7 @@ std::shared_ptr<const Guide> GuideOf(std::string text) {
   return Compile(std::move(loaded.trees)).guide;
 }
 
-TEST(Guide, Follow_Table) {
+TEST(Guide, Match_FindsRuleAndCounter_Table) {
   struct Row {
     std::vector<Entry> entries;
     std::string rule;  // empty: no limit
@@ -125,7 +125,7 @@ descriptors:
   }
 }
 
-TEST(Compile, LongPaths_HaveValidAttributeValues) {
+TEST(Compile, LongPath_HasAShortRuleName) {
   const auto guide = GuideOf("domain: d\ndescriptors: [{key: a, value: " + std::string(9000, 'v') +
                              ", rate_limit: {unit: day}}]");
   TrieMatch match;
@@ -160,7 +160,7 @@ TEST(Compile, EveryLimit_BecomesASeparateRule) {
 }
 
 // The text that an operator writes, and the check that it becomes.
-TEST(Guide, CompleteDescriptor_Table) {
+TEST(Guide, CompleteDescriptor_AddsTheRule_Table) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});
   CompiledRules compiled = Compile(ParseRules(std::move(texts), false).trees);

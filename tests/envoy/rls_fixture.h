@@ -24,7 +24,8 @@ namespace sluice::envoy {
 
 enum class RulesBy { kFile, kResources };
 
-// The index of the rules. `by`: by resources of a control plane, if resources can express the file.
+// The index of the rules in `text`. With RulesBy::kResources, it is built from the resources of a
+// control plane, if resources can express the rules.
 inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = RulesBy::kFile) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", std::move(text)});
@@ -107,7 +108,7 @@ class RlsTest : public test::StoreTest {
         Limiter::Dependencies{
             .store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
-    // Each table runs twice: with rules from files and with rules from resources.
+    // On Redis, the rules come from resources; on the other stores, from files.
     limiter_->SetRules(
         IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, settings);
@@ -132,7 +133,7 @@ class RlsTest : public test::StoreTest {
   }
 
   struct Row {
-    std::string request;  // "+20s" lets time pass
+    std::string request;  // "+20": 20 s pass
     std::string answer;
   };
   void ExpectAnswers(const std::vector<Row>& rows) {
@@ -146,7 +147,7 @@ class RlsTest : public test::StoreTest {
     }
   }
 
-  // Checks that the tables are large enough for a conformance suite.
+  // Checks that the tables have enough rows.
   static void TearDownTestSuite() {
     constexpr int kStores = 3;
     constexpr int kLeastCases = 150;

@@ -208,7 +208,7 @@ class XdsTest : public testing::Test {
   std::optional<XdsClient> client_;
 };
 
-TEST_F(XdsTest, FirstRequest_NamesNodeAndAsksForEverything) {
+TEST_F(XdsTest, FirstRequest_NamesTheNodeAndHasNoVersion) {
   Start();
   const DiscoveryRequest first = plane_.NextRequest();
   EXPECT_EQ(first.type_url(), kRulesType);
@@ -252,7 +252,7 @@ TEST_F(XdsTest, LowerVersionOrEmptySet_IsTaken) {
   EXPECT_THAT(taker_.trees(), IsEmpty());
 }
 
-TEST_F(XdsTest, BadSet_IsRefusedWithEveryMistakeAndTheVersionInForce) {
+TEST_F(XdsTest, BadSet_IsRefusedWithEveryErrorAndTheVersionInForce) {
   Start();
   plane_.NextRequest();
   plane_.Send(ResponseOf("1", {ConfigOf("shop", 5)}));
@@ -294,7 +294,7 @@ TEST_F(XdsTest, MalformedResourceOrOneOfAnotherType_IsRefused) {
   EXPECT_EQ(taker_.taken(), 0);
 }
 
-// A control plane may answer each refusal with the same set at once.
+// A control plane may answer each refusal by sending the same set again immediately.
 TEST_F(XdsTest, SameBadSetAgain_IsRefusedWithoutBeingCompiled) {
   Start();
   plane_.NextRequest();

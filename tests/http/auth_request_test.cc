@@ -139,7 +139,7 @@ TEST(AuthRequest, Paths_AreNormalized) {
   }
 }
 
-// If such a header were an error, a client could choose a path for which there is no decision.
+// If such a header caused an error, a client could avoid the check by choosing such a path.
 TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {
@@ -210,7 +210,8 @@ TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},
        "a: given twice"},
-      // If this were accepted, a client of a proxy that appends headers would choose the value.
+      // Some proxies append their header after the client's. If Sluice accepted both, the client
+      // could choose the value.
       {"domain=a&header.user=X-User", {{"X-User", "1"}, {"x-user", "2"}}, "X-User: given twice"},
       {"domain=a&path.endpoint=U", {{"U", ""}, {"U", "/"}}, "U: given twice"},
       {"", {{"X-Sluice-Domain", "a"}, {"x-sluice-domain", "b"}}, "X-Sluice-Domain: given twice"},

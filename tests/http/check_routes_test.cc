@@ -100,7 +100,7 @@ class CheckRoutesTest : public HttpServerTest {
                      }}};
 };
 
-TEST_F(CheckRoutesTest, Json_HasTheMethodsMessages) {
+TEST_F(CheckRoutesTest, Json_HasTheFieldsOfTheApi) {
   const std::string answer =
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer x\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";

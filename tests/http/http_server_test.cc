@@ -240,7 +240,7 @@ TEST_F(HttpServer_OneThread, TooManyConnections_TheLongestIdleMakesRoom) {
                                       HasSubstr("sluice_http_connections_replaced_total 1")));
 }
 
-// A route whose handler answers when the test ends.
+// A route whose requests stay in `waiting` until the test answers them.
 HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>& count) {
   return {"/wait", [&](const HttpRequest&, const HttpResponder& respond) {
             waiting.push_back(respond);
@@ -250,7 +250,7 @@ HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>&
 
 class HttpServer_Full : public HttpServer_OneThread {
  protected:
-  // Requests that wait for their answers take all places.
+  // Starts the server, and takes all places with requests that wait for their answers.
   void StartFull(HttpOptions options) {
     options.metrics = &metrics_;
     auto routes = Routes();

@@ -47,7 +47,7 @@ TEST(RequestReader, Request_SplitAnywhere_IsTheSame) {
   }
 }
 
-// Beast has an assertion that fails if the last chunk is the first and arrives in pieces.
+// An assertion of Beast fails if a body has no chunk but the last one, and that arrives in pieces.
 TEST(RequestReader, EmptyChunkedBody_SplitAnywhere_IsDone) {
   const std::string bytes =
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
@@ -150,8 +150,8 @@ TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   }
 }
 
-// If such a request were read, a proxy that treats the bytes after the headers as the body would
-// let clients hide requests.
+// A proxy may treat the bytes after such headers as the body. If Sluice read them as the next
+// request, clients could hide requests from the proxy.
 TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   for (const std::string head :
        {"1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity",
@@ -172,7 +172,7 @@ TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   }
 }
 
-// Bytes that are not parsed yet are kept, so this bounds the memory of a connection.
+// A connection keeps bytes that are not parsed yet, so this limit bounds its memory.
 TEST(RequestReader, EndlessExtensionsOrTrailers_AreRefusedAtTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {

@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 
-# A folder may include itself and folders of lower rows.
+# A folder may include itself and folders with lower numbers.
 ROWS = {
     "base": 0,
     "metrics": 1,
@@ -85,7 +85,7 @@ HEADER_START = re.compile(r"\A((//[^\n]*\n)+\s*#pragma once\n|#pragma once\n\s*/
 
 
 def folder_of(path):
-    """The layer a file (relative to src) belongs to, None if it is in none."""
+    """The folder in the tables that a file (relative to src) belongs to, or None."""
     parts = pathlib.PurePosixPath(path).parts[:-1]
     for depth in range(len(parts), 0, -1):
         folder = "/".join(parts[:depth])
@@ -95,7 +95,7 @@ def folder_of(path):
 
 
 def include_fault(src, folder, included):
-    """The reason why a file of `folder` must not include `included`, or None if it may."""
+    """The reason why a file of `folder` must not include `included`, or None if it may do so."""
     for prefix, owners in OWNERS.items():
         if included.startswith(prefix):
             if folder in owners:
@@ -244,7 +244,7 @@ def self_test():
     return wrong + cycle_self_test()
 
 
-# Trees of (file, what it includes), and the cycles in each, of units and of folders.
+# Each row: a tree as {file: the file that it includes}, and the tree's cycles of units and folders.
 PLANTED_CYCLES = [
     ({"core/a.h": "core/b.h", "core/a.cc": "core/c.h", "core/b.h": "", "core/c.h": "core/b.h"}, []),
     ({"core/a.h": "", "core/a.cc": "core/b.h", "core/b.h": "", "core/b.cc": "core/a.h"},

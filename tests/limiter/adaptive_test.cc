@@ -163,7 +163,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreSlotsAreTaken_LimitFallsFromItsNe
   EXPECT_LT(LimitNow(), 10) << "it falls at once, not first from 20 to 10";
 }
 
-TEST_F(AdaptiveLeaseTest, LimitIsLowered_LateFastReleaseDoesNotRaiseItAgain) {
+TEST_F(AdaptiveLeaseTest, LimitIsLowered_EarlierFastHoldDoesNotRaiseItAgain) {
   Rise();
   const std::string id = Take(LimitNow());
   Use(Between(4, 10));

@@ -176,7 +176,7 @@ TEST_F(ModelTest, UnknownDomain_AnswerNamesTheAmounts_DomainIsNoLabel) {
 }
 
 // A caller should learn of a misspelled name even if its request is blocked.
-TEST_F(AmountsTest, RuleThatDecidesAlone_NamesUncountedAmounts) {
+TEST_F(AmountsTest, BlockedRequest_AnswerNamesUncountedAmounts) {
   Rule blocked = RuleOf("blocked", {});
   blocked.limits.effect = Limits::Effect::kBlocked;
   Rule other = RuleOf("other", {Counting(PerMinute(1), {{"bytes", 1}})});

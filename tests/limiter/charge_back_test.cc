@@ -109,9 +109,9 @@ TEST_F(ChargeBackTest, StoreTakesACharge_TheOtherChargesFollowTogether) {
   EXPECT_EQ(server(0).fallback.charges.size(), 0u);
 }
 
-// The store cannot read one counter. This is no outage: the store decides all others, and the units
-// of the unreadable counter wait without a call of the store every 10 ms.
-TEST_F(ChargeBackTest, StoreRejectsOneCounter_DecidesTheOthers_IsChargedWhenItCanRead) {
+// The store cannot read one counter. This is no outage: the store decides all others. The units of
+// the unreadable counter wait. They do not cause a call to the store every 10 ms.
+TEST_F(ChargeBackTest, StoreCannotReadOneCounter_OthersAreDecided_UnitsAreChargedLater) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
     Start(limit, 1);

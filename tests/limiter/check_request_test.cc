@@ -29,7 +29,7 @@ TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfTheCountedAmounts) {
       {7, kConsume, {{"in", 5}, {"out", 2}}, {{"in", 3}, {"out", 15}}, 45},
       {7, kConsume, {{"in", 5}}, {{"out", 15}}, 0},
       {7, kConsume, {{"in", 5}}, {{"cost", 1}, {"in", 1}, {"requests", 1}}, 13},
-      // The mode determines the number of requests, unless it is given.
+      // If the number of requests is not given, the mode determines it.
       {7, kConsume, {}, {{"requests", 1}}, 1},
       {7, Mode::kPeek, {}, {{"requests", 2}}, 2},
       {7, Mode::kCharge, {}, {{"requests", 1}}, 0},

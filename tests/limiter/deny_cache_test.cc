@@ -30,7 +30,7 @@ DenyCache::Denial DenialOf(std::int64_t cost, std::optional<Duration> max_wait,
           .answered = kAnswered};
 }
 
-TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
+TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(3, milliseconds(20), seconds(30)));
@@ -47,7 +47,7 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
       {"less patient", "k", kLimit, {{.max_wait = milliseconds(0)}, 3}, true},
       {"smaller", "k", kLimit, {{.max_wait = milliseconds(20)}, 2}, false},
       {"more patient", "k", kLimit, {{.max_wait = milliseconds(21)}, 3}, false},
-      {"as patient as the queue is long", "k", kLimit, {{.max_wait = std::nullopt}, 3}, false},
+      {"the default max_wait", "k", kLimit, {{.max_wait = std::nullopt}, 3}, false},
       {"another counter", "l", kLimit, {{.max_wait = milliseconds(20)}, 3}, false},
       {"a raised limit",
        "k",
@@ -63,7 +63,7 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
 
 // The store has denied a check that takes 3 and 5 units of two counters of ten units. The second
 // counter denied.
-TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt_Table) {
+TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt) {
   struct Asks final : StoreCheck {
     Asks(std::int64_t first, std::int64_t second) {
       counters.push_back({.key = "k", .limit = &kLimit, .units = first, .verdict = {}});
@@ -109,8 +109,8 @@ TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-// A clearing records the time at which its outcome was known. A check that is submitted after this
-// time is decided after the clearing.
+// Clearings record when this server learned that units were given back. A check that is submitted
+// after this time is decided with these units.
 TEST(DenyCache, UnitsWereGivenBack_DenialsOfEarlierChecksAreVoid) {
   Clearings clearings;
   DenyCache cache(clearings);
@@ -303,8 +303,8 @@ TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// A denied consume shows only that the limit is full. Until the limit is exceeded, a charge that
-// decides is still counted.
+// With `charge_decides`, a charge is denied without being counted only if a limit is exceeded. A
+// denied consume shows only that the limit is full, so the first charge is still counted.
 TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);

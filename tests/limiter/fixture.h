@@ -78,8 +78,8 @@ class FragileStore final : public Store {
   }
 
   std::optional<StoreFailure> failing;
-  // Counters fail if their keys contain it; empty: all of them. They are of another part, unless
-  // each is rejected alone.
+  // Counters fail if their keys contain this text. If it is empty, all counters fail. If it is not
+  // empty, the counters that fail are in another part of the store, except with kCounterRejected.
   std::string failing_key;
   bool holds = false;  // decided checks are held, not returned
   std::vector<StoreCheck*> held;

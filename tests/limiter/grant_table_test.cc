@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The store acts as if it were in another process: the server must ask for what it does not know.
+// The store acts as if it were in another process.
 class GrantTableTest : public LimiterTest {
  protected:
   GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }
@@ -131,7 +131,7 @@ TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
 }
 
 // The asking server holds no grant. The check is denied because another server's grant counts.
-TEST_F(GrantTableTest, LargeCost_RetriesWhenTheGrantsOfOthersHaveEnded) {
+TEST_F(GrantTableTest, LargeCost_MustWaitForTheEndOfTheGrantsOfOthers) {
   const TokenBucket bucket{
       .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
   SetRules(shop_, {RuleOf("all", {bucket})});
@@ -274,7 +274,7 @@ TEST_F(GrantTableTest, StoreIsDown_GrantIsUsedUp_ThenThePolicyDecides) {
 }
 
 // Otherwise the second check would overtake the first, which the store has not decided yet.
-TEST_F(GrantTableTest, InOrderCheck_AnEarlierOneIsInTheStore_GoesToTheStoreToo) {
+TEST_F(GrantTableTest, InOrderCheck_EarlierOneIsNotDecidedYet_GoesToTheStoreToo) {
   ConsumeUntilGranted();
   store_.holds = true;
   Call first(shop_);

@@ -51,8 +51,8 @@ TEST(LeaseName, ToTextAndBack_IsEqual) {
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
 }
 
-// The names in Redis must not change between versions. Each is the sha256sum of the id's bits
-// and the ttl, which has 8 bytes, the lowest first.
+// The names in Redis must not change between versions. Each name is the sha256sum of the id's bits
+// and the ttl. The ttl has 8 bytes, in little-endian order.
 TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
                         0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};
@@ -109,7 +109,7 @@ TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
 }
 
 // The counters of one hash tag share one record in the store.
-TEST(LeaseName, OfUnits_OfOneHashTag_AllCountersOrNoneStayAsTaken) {
+TEST(LeaseName, OfUnits_CountersOfOneHashTag_AllStayAsTakenOrNone) {
   LeaseName name = NameOfUnits();
   for (std::size_t i = 0; i < 3; ++i) name.counters[i].stays = true;
   const std::string text = name.ToText().value();
@@ -158,7 +158,7 @@ TEST(LeaseName, OfUnits_EditedText_NeverNamesTheSameLease) {
   }
 }
 
-TEST(LeaseName, ToText_TooLong_IsNothing) {
+TEST(LeaseName, ToText_TooLong_IsNullopt) {
   const std::string key =
       "sluice:{" + std::string(2048 - kStart.size() - 21, 'x') + "}:concurrency";
   const auto longest = Name({key}).ToText();

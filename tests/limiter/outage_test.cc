@@ -236,7 +236,7 @@ TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
 }
 
 // Each server has seen only a part of what the others took within the last round.
-TEST_F(OutageTest, ServersAreOneRoundBehind_ExceedTheRestByAtMostThatRound) {
+TEST_F(OutageTest, ServersAreOneRoundBehind_ExceedTheRemainingUnitsByAtMostThatRound) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);
@@ -325,7 +325,7 @@ TEST_F(OutageTest, BucketRefillsInAnOutage_FleetAdmitsItsRate) {
 }
 
 // The level of a bucket does not depend on the rate, but the time until it is full does.
-TEST_F(OutageTest, RateChangedBeforeAnOutage_RestIsAdmitted) {
+TEST_F(OutageTest, RateChangedBeforeAnOutage_RemainingUnitsAreAdmitted) {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slow_tokens = tokens;
   slow_tokens.rate = 1;

@@ -123,7 +123,7 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAdded_ChargedWithTheLargerLim
   EXPECT_EQ(taken[0].limit, limit);
 }
 
-// If other units count, they still count after the undo.
+// The units that are not undone still count.
 TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};
   const SlidingLog log{.limit = 100, .window = minutes(1)};
@@ -171,8 +171,8 @@ TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
   EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
 }
 
-// While there are no sums, a server need not look for them.
-TEST(PendingCharges, FirstSum_IsAnnounced) {
+// While no units are pending, a server need not look for them.
+TEST(PendingCharges, FirstUnits_AreAnnounced) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   int announced = 0;
   counter.charges.on_first = [&] { ++announced; };

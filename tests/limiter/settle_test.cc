@@ -259,7 +259,7 @@ TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_ThoseOfShadowRulesAre
   EXPECT_EQ(Left(), 990);
 }
 
-TEST_F(SettleTest, AnswerThatWasNotDelivered_IsSettledWithNothing) {
+TEST_F(SettleTest, AnswerWasNotDelivered_LeaseIsSettledWithNothing) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
   limiter_.GiveLeaseBack(id);
@@ -374,8 +374,9 @@ TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwa
   EXPECT_EQ(Left(0), 9);
 }
 
-// This server settles before the store has the record of the lease. Then the record is written,
-// with the units that were charged in addition, and another server settles first in the store.
+// This server settles the lease before the store has its record, and charges the units used in
+// addition. Then the record is written with these units, and another server settles first in the
+// store.
 TEST_F(SettleTest, LeaseSettledWithMoreBeforeTheRecord_FirstSettlementInTheStoreCounts) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -460,7 +461,7 @@ TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
   EXPECT_EQ(Left(1), 800);
 }
 
-TEST_F(SettleTest, EmbeddedStoreHasNoRoom_TheBoundIsNamed) {
+TEST_F(SettleTest, EmbeddedStoreHasNoRoom_ErrorNamesTheMaximum) {
   Limiter embedded({.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {});
   Domain domain{

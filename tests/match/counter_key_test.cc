@@ -64,7 +64,7 @@ TEST(CounterKey, Tag_ContainsTheCountedNames) {
     return CounterTag(limit);
   };
   EXPECT_EQ(tag({}), "fixed_window:1m");
-  EXPECT_EQ(tag({{"cost", 5}}), "fixed_window:1m") << "weights do not count";
+  EXPECT_EQ(tag({{"cost", 5}}), "fixed_window:1m") << "weights do not matter";
   EXPECT_EQ(tag({{"requests", 1}}), "fixed_window:1m=requests");
   EXPECT_EQ(tag({{"in", 3}, {"out", 15}}), "fixed_window:1m=in,out");
   EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");

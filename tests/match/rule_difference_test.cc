@@ -19,7 +19,7 @@ struct Case {
   const char* text;
 };
 
-TEST(RuleDifferenceTest, OneEdit_IsNamed_Table) {
+TEST(RuleDifferenceTest, OneEdit_IsNamed) {
   const Case cases[] = {
       {"nothing", [](Domain&) {}, "none changed"},
       {"a move in the file", [](Domain& shop) { shop.rules[0].location = "f.yaml:9"; },

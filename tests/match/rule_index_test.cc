@@ -224,7 +224,7 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
   EXPECT_EQ(keys.size(), 6u) << "other matches have other counters";
 }
 
-// Their tags do not depend on the order of the limits, or on other limits of the rule.
+// The tag of a limit does not depend on the order of the limits, or on other limits of the rule.
 TEST(RuleIndex, EqualLimits_AreDistinguishedByName) {
   using std::chrono::seconds;
   const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});

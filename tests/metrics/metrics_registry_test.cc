@@ -117,7 +117,7 @@ TEST(MetricsRegistry_ReadFrom, ReadsTheValueWhenRendered) {
   EXPECT_THAT(metrics.Render(), HasSubstr("# TYPE done_total counter\ndone_total 20\n"));
 }
 
-TEST(MetricsRegistry_MoreLabelsThanAllowed, ShareOneSeries) {
+TEST(MetricsRegistry_SeriesBeyondTheMaximum, ShareOneSeries) {
   MetricsRegistry metrics(/*max_series=*/3);
   for (int i = 0; i < 1'000; ++i) {
     metrics.CounterFor("a_total", "help", {{"rule", std::to_string(i)}, {"x", "y"}}).Increment();

@@ -67,7 +67,7 @@ TEST(Acceptor, PortZero_ListensOnAFreePortAndSaysWhich) {
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == 2; }));
 }
 
-TEST(Acceptor, NameAndIpv6Address_Listen) {
+TEST(Acceptor, Listen_OnAHostNameOrAnIpv6Address_Succeeds) {
   EXPECT_TRUE(Acceptor::Listen({.host = "localhost", .unix_path = {}}, {}));
   const auto v6 = Acceptor::Listen({.host = "::1", .unix_path = {}}, {});
   if (v6) {
@@ -148,8 +148,8 @@ TEST(Acceptor, Stop_RejectsPendingConnections) {
   EXPECT_EQ(caller.ReadAll(), "");
 }
 
-// Leaves the process only `free` file descriptors during its lifetime. With 0, a closed descriptor
-// cannot be opened again either.
+// While it exists, the process has only `free` unused file descriptors. With 0, it cannot even
+// replace a descriptor that it closes.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
@@ -171,7 +171,7 @@ TEST(Acceptor, OutOfDescriptors_RejectsCallersWithOneLogLineASecond_ThenAccepts)
   Listening listening(Loopback());
   constexpr int kCallers = 60;
   std::vector<BlockingSocket> callers;
-  // Callers need descriptors, too. So their sockets are created before descriptors run out, and
+  // The callers' sockets need descriptors, too. They are created before descriptors run out, and
   // connect later.
   std::vector<Socket> unconnected;
   for (int i = 0; i < kCallers; ++i) unconnected.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
@@ -199,8 +199,9 @@ TEST(Acceptor, OutOfDescriptors_RejectsCallersWithOneLogLineASecond_ThenAccepts)
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == before + 1; }));
 }
 
-// No descriptor is left, not even the reserve: another part of the process uses it.
-TEST(Acceptor, WithoutAReserve_WaitsInsteadOfSpinning) {
+// No descriptor is left, not even the one that the acceptor reserves to reject connections: another
+// part of the process has taken it.
+TEST(Acceptor, NoReservedDescriptor_WaitsInsteadOfSpinning) {
   if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
   const test::CapturedLog log;
   Listening listening(Loopback());

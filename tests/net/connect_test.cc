@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test allows it. It may outlive the test, like a lookup.
+// A name service that answers when the test allows it. Its state outlives the test if a lookup
+// does.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {
@@ -32,7 +33,7 @@ class SlowNames {
     };
   }
 
-  // REQUIRES: not asked yet
+  // REQUIRES: no lookup has begun
   void Add(const Address& address) {
     state_->endpoints.push_back(Endpoint::FromNumeric(address).value());
   }

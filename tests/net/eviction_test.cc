@@ -25,9 +25,9 @@ struct Place {
   std::string_view network;
 };
 
-// Chooses for a newcomer of a network with `least` places, of which `waiting` wait for their peer,
-// among those that wait since `since` or longer.
-// The share is the average number of places.
+// The occupants to close for a new connection. Its network has `least` places, and `waiting` of
+// these wait for their peer. If waiting occupants are chosen, those that began to wait after
+// `since` are spared. The share is the average number of places of a network.
 std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t least,
                                 std::size_t count, std::size_t waiting = 0,
                                 SteadyTime since = SteadyTime::max()) {
@@ -63,7 +63,7 @@ TEST(ChooseVictims, UnusedConnections_AreChosenBeforeUsedOnes) {
   EXPECT_THAT(Choose(occupants, 6, 9), ElementsAre(3, 2, 1, 0));
 }
 
-TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers) {
+TEST(ChooseVictims, ConnectionsOfANetworkBeyondItsShare_AreChosenBeforeStuckOnesOfOthers) {
   const std::vector<Place> occupants = {{kStuck, At(1), "honest"},
                                         {kIdle, At(3), "greedy"},
                                         {kIdle, At(2), "greedy"},

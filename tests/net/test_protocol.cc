@@ -25,7 +25,7 @@ std::pair<Socket, Socket> UnixPair() {
 std::pair<Socket, Socket> TcpPair(int buffer_bytes) {
   const Endpoint any = Endpoint::FromNumeric({.host = "127.0.0.1", .unix_path = {}}).value();
   Socket listening(socket(AF_INET, SOCK_STREAM, 0));
-  // Accepted sockets inherit the size. If it were set later, it would not affect the window.
+  // Accepted sockets inherit the buffer's size. A size set later has no effect on the window.
   LimitBuffer(listening.fd(), SO_RCVBUF, buffer_bytes);
   test::Require(bind(listening.fd(), any.get(), any.size) == 0, "bind");
   test::Require(listen(listening.fd(), 1) == 0, "listen");

@@ -105,7 +105,7 @@ class BlockingSocket {
   void Reset();
   void Close() { socket_.Close(); }
   int fd() const { return socket_.fd(); }
-  // Whether the peer has neither sent more bytes nor closed, as far as this side knows.
+  // Returns true if no byte is unread and this side has not seen the peer close.
   bool IsSilent() const;
 
  private:

@@ -19,8 +19,8 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kStart{seconds(1'000)};
 
-// The tick at which a timer fires that is started for `at`: rounded up to whole milliseconds since
-// the queue's start, but never the current tick.
+// The tick at which a timer for `at` fires: the milliseconds from the queue's start to `at`,
+// rounded up, but never the current tick.
 std::int64_t DueTick(SteadyTime at, std::int64_t now_tick) {
   const auto tick = std::chrono::ceil<milliseconds>(at - kStart).count();
   return std::max<std::int64_t>(tick, now_tick + 1);

@@ -1,4 +1,4 @@
-// Messages of a peer after the handshake, other than data, and the extensions that bound records.
+// After the handshake: the peer's messages other than data, and the limit on the size of records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/core_names.h>
@@ -19,7 +19,7 @@ namespace {
 using namespace std::string_literals;
 using ::testing::StartsWith;
 
-TEST(TlsAfterHandshake, EachSuite_CarriesBytesAndFollowsKeyUpdates) {
+TEST(TlsAfterHandshake, EachCipherSuite_CarriesBytesAcrossKeyUpdates) {
   const auto context = Load(ServerOptions());
   const std::string sent = Pattern(50'000);
   for (const std::string suite :
@@ -50,7 +50,7 @@ void UpdateKeys(TlsClient& client, int count) {
   }
 }
 
-TEST(TlsAfterHandshake, KeyUpdates_AreBoundedBetweenData) {
+TEST(TlsAfterHandshake, KeyUpdatesWithoutDataInBetween_AreBounded) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context);
   ASSERT_EQ(connection.client.Handshake(), "");
@@ -168,8 +168,8 @@ struct Breach {
   const char* error;
 };
 
-// The server must refuse a bad message when its first bytes arrive, not buffer it to its end.
-TEST(TlsAfterHandshake, Breaches_CloseTheConnectionAtOnce) {
+// The server must refuse a bad message when its first bytes arrive. It must not buffer the rest.
+TEST(TlsAfterHandshake, ProtocolViolations_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;
   const auto context = Load(ServerOptions());

@@ -116,7 +116,7 @@ TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
   EXPECT_EQ(TlsClientContext::Load({}).value()->Expiry(), std::numeric_limits<double>::infinity());
 }
 
-TEST_F(TlsContext_Test, Load_OfAClient_NeedsBothFilesOrNone) {
+TEST_F(TlsContext_Test, Load_ForAClient_NeedsCertificateAndKeyOrNeither) {
   EXPECT_TRUE(TlsClientContext::Load({}));
   EXPECT_TRUE(TlsClientContext::Load(Files()));
   TlsFiles half = Files();

@@ -92,7 +92,7 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
 }
 
 // An address of one byte: the bytes that follow it in memory must not become part of a name.
-TEST(TlsTransport, ClientCertificate_WithAnInvalidAddress_HasNoSuchName) {
+TEST(TlsTransport, ClientCertificate_WithAnInvalidAddress_AddressIsNoIdentity) {
   const auto client = Certs().authority.Issue(
       {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
   const auto context = Load(MutualOptions());

@@ -62,7 +62,7 @@ TEST(TlsTransport, OutputBeforeTheHandshake_IsSentAfterIt) {
   EXPECT_EQ(connection.client.Read(5), "early");
 }
 
-// Two ends in one loop, whose connection the test controls.
+// A server's and a client's transport on one loop. The test delivers the bytes between them.
 class TlsPair {
  public:
   TlsPair() {
@@ -74,7 +74,7 @@ class TlsPair {
     });
   }
 
-  // Delivers all bytes in flight. Returns the number of iterations that only posted tasks needed.
+  // Delivers all bytes in flight. Returns the number of iterations that only ran posted tasks.
   int Deliver() {
     int extra = 0;
     for (bool any = true; any;) {

@@ -105,7 +105,7 @@ decision() {
     jq -r .decision
 }
 
-# expect WHAT EXPECTED FOUND
+# expect WHAT EXPECTED FOUND: fails unless the two values are equal.
 expect() {
   [[ $2 == "$3" ]] || fail "$1: expected $2, found $3"
   echo "ok: $1: $3"

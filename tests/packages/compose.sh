@@ -35,7 +35,7 @@ redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" >/dev/nul
 processes+=($!)
 mapfile -t environment < <(sed "s/redis:6379/127.0.0.1:$redis/" "$place/environment")
 sed "s/listen 8088/listen 127.0.0.1:$site/" docker/compose/nginx.conf >"$place/nginx.conf"
-# start_server NUMBER
+# start_server NUMBER: starts the process of the service sluiced-NUMBER.
 start_server() {
   local address=127.0.0.1:${http[$1 - 1]}
   env "${environment[@]}" "$bin/sluiced" --rules config/rules --admin off \

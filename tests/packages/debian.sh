@@ -96,8 +96,8 @@ expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server
 expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-# explains ADDRESS SOCKET: for root, the tool names the socket of the server at ADDRESS. Root can
-# use it.
+# explains ADDRESS SOCKET: checks that the tool, run as root, does not open the SOCKET of another
+# user by itself, but names it in the error. With --admin unix:SOCKET, the tool works.
 explains() {
   local said command=(sluice explain shop endpoint=/boot/pay user=1)
   said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"

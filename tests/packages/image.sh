@@ -18,8 +18,8 @@ if [[ -n ${1:-} ]]; then
   image=$(buildah pull --quiet "docker-archive:$packages/image.tar")
   rm "$packages/image.tar"
 else
-  # The image has no layers: storing the compiler's layer would take longer than installing it
-  # again.
+  # Layers are not cached: storing the layer with the compiler takes longer than installing the
+  # compiler again.
   ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
   mkdir -p "$ccache"
   buildah build --isolation chroot --network host --pull=never --format docker --layers=false \

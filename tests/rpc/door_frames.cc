@@ -1,4 +1,5 @@
-// Rows about frames outside of requests: SETTINGS, PING, connection errors.
+// Rows about frames that are not part of a request, such as SETTINGS and PING, and about connection
+// errors.
 #include "tests/rpc/door_table.h"
 
 namespace sluice::test {

@@ -51,7 +51,7 @@ std::string TwoCompressedCalls() {
   return bytes;
 }
 
-// Limits apply only after the client has acknowledged them.
+// Sends `bytes` when the server's limits apply, which is after the client has acknowledged them.
 DoorRow::Steps AfterSettings(const std::string& bytes) {
   return [bytes](RawConnection& connection, const Seen&) {
     connection.SendPreface();

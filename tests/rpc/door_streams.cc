@@ -16,7 +16,7 @@ RequestHeaders Stream(std::string_view method) {
   return RequestHeaders("/test.Stream/" + std::string(method));
 }
 
-// Waits until a handler serves the bytes sent so far.
+// Waits until a handler serves the call.
 void AwaitServed(const Seen& seen) {
   WaitUntil(std::chrono::seconds(30), [&] { return seen.served > 0; });
 }
@@ -31,7 +31,7 @@ DoorRow::Steps Around(const std::string& first, const std::string& second) {
   };
 }
 
-// Like Around, but waits for this many bytes of messages from the server.
+// Sends `first`, waits for `bytes` bytes of messages from the server, sends `second`.
 DoorRow::Steps AfterBytes(std::size_t bytes, const std::string& first, const std::string& second) {
   return [=](RawConnection& connection, const Seen&) {
     connection.SendPreface();

@@ -28,23 +28,23 @@ inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does no
 inline constexpr char kNoGoaway[] = "gRPC closes the connection without the required GOAWAY";
 inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
 inline constexpr char kGoodbye[] =
-    "our server closes when the client has sent GOAWAY and has its answers";
+    "our server closes the connection when a client that sent GOAWAY has all its answers";
 inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol requires 415";
 inline constexpr char kUnknown[] =
-    "gRPC answers UNKNOWN to a missing or wrong field; HTTP/2 requires a reset (405 for "
-    "the method), and proxies omit te";
+    "gRPC answers UNKNOWN to a missing or wrong field; our server resets the stream, as HTTP/2 "
+    "requires, answers 405 to a wrong method, and needs neither te nor a known scheme";
 inline constexpr char kBinary[] = "gRPC decodes headers named -bin; no service here reads any";
 inline constexpr char kLooseTimeouts[] = "gRPC reads timeouts that its protocol does not allow";
 inline constexpr char kWaitsForTheEnd[] =
     "our server waits for the end of a unary request, to detect a second message; gRPC does not";
 inline constexpr char kNotInflated[] =
-    "gRPC delivers bytes that it cannot inflate as they are; its protocol requires an error";
+    "gRPC accepts messages with unknown or invalid compression; its protocol requires an error";
 inline constexpr char kInternalReset[] =
     "gRPC resets such a call; our server sends a status with the cause";
 inline constexpr char kResetsToo[] =
     "gRPC resets a stream with NO_ERROR even if the request has ended; callers ignore it";
 inline constexpr char kLargeFields[] =
-    "gRPC closes the connection, since it lost the table of fields; our server reads all of them";
+    "gRPC closes the connection, as it did not decode all fields; our server decodes all of them";
 inline constexpr char kWholeMessage[] =
     "gRPC checks the size of a message only when all of it has arrived";
 inline constexpr char kSameTurn[] = "our server drops unsent output when a call fails";
@@ -66,7 +66,8 @@ struct DoorRow {
   std::optional<std::string> message = std::nullopt;
   int streams = 1;   // the number of streams: 1, 3, 5, …
   int canceled = 0;  // number of OnCancel calls, or kAnyNumber
-  // The number for gRPC if it differs: gRPC may report an unreadable message as a half-close.
+  // `canceled` for gRPC's server, if it differs. gRPC may report an unreadable message as a
+  // half-close.
   std::optional<int> grpc_canceled = std::nullopt;
 };
 

@@ -78,7 +78,7 @@ TEST_F(ServerTest, Unary_Compressed_IsInflated) {
   EXPECT_EQ(Unary("Echo", message, {.compression = GRPC_COMPRESS_DEFLATE}), Ok(message));
 }
 
-TEST_F(ServerTest, Status_MessageOfOddBytes_Arrives) {
+TEST_F(ServerTest, Status_MessageWithUnusualBytes_ArrivesUnchanged) {
   for (const std::string message : {"", "plain", "100 %", "%41", "two\r\nlines", "a: b, c",
                                     "\u00fcml\u00e4ut \u2713 \U0001F600", "\x01\x7f", " spaces "}) {
     EXPECT_EQ(Unary("Fail", message),
@@ -289,7 +289,7 @@ TEST_F(ServerTest, Stream_ReadingPausedAfterOne_AtMostOneMoreArrives) {
   EXPECT_LE(seen_.received, 2);
 }
 
-// 30 messages are more than the windows of the stream and the connection, and gRPC's own buffers.
+// 30 messages do not fit into the windows of stream and connection and into gRPC's own buffers.
 TEST_F(ServerTest, Stream_ReadingPaused_StopsTheCaller) {
   ClientStream stream(channel_, "/test.Stream/Deaf");
   bool held = false;

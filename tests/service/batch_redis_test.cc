@@ -43,7 +43,7 @@ class BatchOnRedisTest : public testing::Test {
         rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
   }
 
-  // Stops the store while the handlers still exist: it returns its checks to them.
+  // When the store stops, it answers its open checks. Their handlers must still exist then.
   ~BatchOnRedisTest() override {
     store_->Stop();
     server_.reset();

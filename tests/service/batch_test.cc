@@ -55,7 +55,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   }
 }
 
-TEST_F(BatchTest, NoChecksTooManyOrMalformed_ErrorNamesChecks) {
+TEST_F(BatchTest, EmptyTooLargeOrMalformedBatch_ErrorNamesChecks) {
   v1::CheckLimitsRequest many;
   for (int i = 0; i < 1001; ++i) AddCheck(many, "42");
   for (const std::string& bytes :

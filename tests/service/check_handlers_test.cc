@@ -152,7 +152,7 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), is_finished));
 }
 
-TEST_F(BatchHandlerTest, Canceled_StartsNoMoreAndWaitsForTheStore) {
+TEST_F(BatchHandlerTest, Canceled_StartsNoMoreChecksAndWaitsForTheStore) {
   store_.holding = true;
   const std::string request = Frame(1000);
   loop_.RunIteration([&] { handler_.Serve(call_, request); });

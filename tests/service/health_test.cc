@@ -70,7 +70,7 @@ TEST_F(HealthTest, Watch_KnownService_SendsItsStatusNowAndAtStop) {
   }
 }
 
-TEST_F(HealthTest, Watch_SendsEachChange_AStopIsTheLast) {
+TEST_F(HealthTest, Watch_SendsEachChange_NoneAfterAStop) {
   Watch watch(channel_, kRateLimiter);
   EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
   health_.SetReady(false);

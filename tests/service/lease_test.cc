@@ -80,7 +80,7 @@ TEST_F(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
   EXPECT_TRUE(IsFree());
 }
 
-TEST_F(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
+TEST_F(LeaseTest, Release_HeldLease_FreesItsSlot_SecondReleaseChangesNothing) {
   const std::string first = Take();
   EXPECT_EQ(kOk, Release(first).status.error_code());
   const std::string second = Take();
@@ -102,7 +102,7 @@ TEST_F(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
   EXPECT_TRUE(IsFree("bob"));
 }
 
-TEST_F(LeaseTest, UnknownId_IsInvalid) {
+TEST_F(LeaseTest, MalformedId_IsInvalid) {
   const std::string id = Take();
   const std::string name = id.substr(0, id.find(' '));
   const std::string key = id.substr(id.find(' ') + 1);
@@ -130,7 +130,7 @@ TEST_F(LeaseTest, UnknownId_IsInvalid) {
       << "the server still serves, and the lease is still held";
 }
 
-TEST_F(LeaseTest, HoldOutcomeAndDuration_ReachTheLimitThatFollowsTheLoad) {
+TEST_F(LeaseTest, HoldOutcomeAndDuration_ChangeALimitWithAdapt) {
   Rule rule{.name = "jobs"};
   rule.limits.limits = {
       Concurrency{.limit = 9,
@@ -153,7 +153,8 @@ TEST_F(LeaseTest, HoldOutcomeAndDuration_ReachTheLimitThatFollowsTheLoad) {
   v1::ReleaseLeaseRequest overload;
   overload.set_hold_outcome(v1::HOLD_OUTCOME_OVERLOAD);
   for (const auto& ends : {slow, overload}) {
-    // The limit rises no further: one slot is less than four fifths of two.
+    // The limit rises only while four fifths of it are held. One held slot is too few for a limit
+    // of 2.
     for (int i = 0; i < 20; ++i) hold({});
     EXPECT_EQ(limit_now(), 2u);
     for (int i = 0; i < 20; ++i) hold(ends);
@@ -232,7 +233,7 @@ class Renewals {
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::RenewLeaseResponse>>> readers_;
 };
 
-TEST_F(LeaseTest, ManyAtOnceBesideChecks_AreAllAnswered) {
+TEST_F(LeaseTest, ManyRenewalsAtOnceBesideChecks_AreAllAnswered) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 300);

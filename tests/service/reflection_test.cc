@@ -125,7 +125,7 @@ TEST_F(ReflectionTest, UnknownNames_AreNotFound_StreamContinues) {
   EXPECT_TRUE(stream_->Finish().ok());
 }
 
-TEST_F(ReflectionTest, Extensions_OfATypeWithoutAny_AreNone) {
+TEST_F(ReflectionTest, Extensions_OfATypeWithoutExtensions_AreEmpty) {
   ServerReflectionRequest request;
   request.set_all_extension_numbers_of_type("sluice.v1.CheckLimitRequest");
   const auto numbers = Ask(request).all_extension_numbers_response();

@@ -72,7 +72,7 @@ TEST_F(StreamHandlerTest, OpenChecks_PauseReadingUntilAnswered) {
   EXPECT_EQ(5000, Results());
 }
 
-TEST_F(StreamHandlerTest, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
+TEST_F(StreamHandlerTest, CallerThatDoesNotRead_PausesReadingUntilItReads) {
   call_.caller_reads = false;
   for (int i = 0; i < 5; ++i) {
     loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
@@ -99,7 +99,7 @@ TEST_F(StreamHandlerTest, Drain_AnswersAcceptedChecksOnly) {
   EXPECT_THAT(call_.status.message, HasSubstr("shutting down"));
 }
 
-TEST_F(StreamHandlerTest, Canceled_StartsNoMore_WaitsForTheStore_AndServesTheNext) {
+TEST_F(StreamHandlerTest, Canceled_StartsNoMoreChecks_WaitsForTheStore_ServesTheNextStream) {
   store_.holding = true;
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));

@@ -190,7 +190,7 @@ TEST_F(StreamTest, BadFrame_EndsTheStream) {
   ExpectServing();
 }
 
-// The store does not answer. The server accepts no more checks than the bound and one frame.
+// While the store does not answer, the server accepts at most kMaxOpenChecks and one more frame.
 TEST_F(StreamTest, OpenChecks_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
@@ -211,7 +211,7 @@ TEST_F(StreamTest, OpenChecks_AreBounded) {
   EXPECT_EQ(EachOnce(kFrame * kFrames), caller.answers());
 }
 
-// As above, with few large checks.
+// The same for the bytes of checks: few checks, but large ones.
 TEST_F(StreamTest, BytesOfOpenChecks_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');

@@ -69,7 +69,7 @@ TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLastStatusWhenItDoes) {
   for (std::size_t i = 1; i < call.sent.size(); ++i) EXPECT_NE(call.sent[i - 1], call.sent[i]);
 }
 
-TEST(HealthWatchHandler, NoRequestOrTwo_IsInvalid) {
+TEST(HealthWatchHandler, NoRequestOrTwoRequests_AreInvalid) {
   ManualLoop loop;
   HealthService health;
   rpc::Methods methods;
@@ -86,7 +86,7 @@ TEST(HealthWatchHandler, NoRequestOrTwo_IsInvalid) {
   }
 }
 
-TEST(ReflectionHandler, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
+TEST(ReflectionHandler, CallerThatDoesNotRead_PausesReadingUntilItReads) {
   ManualLoop loop;
   rpc::Methods methods;
   AddReflection(methods);

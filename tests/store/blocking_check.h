@@ -66,7 +66,8 @@ class BlockingCheck final : public StoreCheck {
     return Wait();
   }
 
-  // Like RunOn, but on this thread. REQUIRES: the store answers within Submit on any thread.
+  // Like RunOn, but on this thread. REQUIRES: the store can be called on any thread, and answers
+  // within Submit.
   BlockingCheck& RunHere(Store& store) {
     store.Submit(*this);
     return *this;

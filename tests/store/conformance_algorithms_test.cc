@@ -76,8 +76,8 @@ TEST_P(AlgorithmTest, WarmingBucket_CostsThreeTimesAsMuchWhenCold_CoolsDownAgain
     EXPECT_TRUE(first.admitted);
     EXPECT_EQ(first.limit, 30);
     EXPECT_EQ(first.remaining, 0) << "the bucket is in debt";
-    // From 3 s on, the price falls by 2/15 s per unit: the first unit costs the mean of both ends,
-    // rounded up.
+    // The price of a unit begins at 3 s and falls by 2/15 s per unit. The first unit costs the mean
+    // of the price before it and the price after it, rounded up.
     EXPECT_EQ(Check(kWarming).retry_after, Duration(2'933'334));
     EXPECT_EQ(Decide(kWarming, {.cost = 14, .max_wait = hours(1)}).wait, Duration(2'933'334));
     const Duration warm = Peek(kWarming).retry_after;

@@ -51,7 +51,7 @@ struct ChargeRow {
   Duration retry_after;  // for one more unit, after 13 of 10 are taken
 };
 
-TEST_P(ModesTest, Charge_BeyondTheLimit_CountsEvenIfDenied_Table) {
+TEST_P(ModesTest, Charge_BeyondTheLimit_CountsEvenIfDenied) {
   const ChargeRow rows[] = {
       {"fixed window", kFixed, seconds(60)},           {"sliding log", kLog, seconds(60)},
       {"sliding window", kWindow, seconds(70)},        {"token bucket", kTokens, seconds(4)},

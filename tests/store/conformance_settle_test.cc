@@ -214,7 +214,7 @@ TEST_P(SettleTest, UnusedUnitsOfABucket_AreGivenBackUnlessRefilledSince) {
 
 // The limit of a lease may no longer be in force: a customer changes plans, or a rule is changed.
 // Then the settlement must not refill or cap the bucket by that limit.
-TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket_Table) {
+TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket) {
   const auto tokens = [](std::int64_t rate, std::int64_t burst) {
     return Limit(TokenBucket{.rate = rate * 60, .period = minutes(1), .burst = burst});
   };
@@ -239,8 +239,8 @@ TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket_Table
       {"burst lowered", large, free, seconds(60), 9, 2, 1},
       {"rate lowered", fast, slow, seconds(0), 8, 2, 3},
       {"rate lowered, refilled since by the old rate", fast, slow, seconds(0), 8, 0, 3},
-      // The bucket may have been full. So the time in which this rate would have overfilled it does
-      // not count any more.
+      // By the rate of the lease, the bucket was full after 0.1 s. The time after that does not
+      // count any more.
       {"rate lowered, more is used", fast, slow, seconds(0), 8, 3, 0},
       {"rate raised", slow, fast, seconds(0), 8, 1, 10},
       {"unchanged", slow, slow, seconds(0), 8, 2, 3},
@@ -268,8 +268,8 @@ TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket_Table
   }
 }
 
-// If a charge were added to a time long ago, it would be paid with tokens that a full bucket does
-// not get; and the debt of a bucket that is always overused would grow without bound.
+// A charge must not be added to a time long ago. It would be paid with tokens that a full bucket
+// does not get. And the debt of a bucket that is always overused would grow without bound.
 TEST_P(SettleTest, BucketIsOverusedAgainAndAgain_OwesNoMoreThanItsMaximumDebt) {
   const TokenBucket fast{.rate = 1000, .period = seconds(1), .burst = 1000};
   const TokenBucket slow{.rate = 1, .period = seconds(1), .burst = 1000};
@@ -289,7 +289,8 @@ TEST_P(SettleTest, BucketIsOverusedAgainAndAgain_OwesNoMoreThanItsMaximumDebt) {
   EXPECT_EQ(owes(slow), seconds(600'000));
 }
 
-// A bucket that nobody has charged for long is absent, and full by each limit.
+// If a bucket has not been charged for long, the store no longer has it. It counts as full, by
+// every limit.
 TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
   const Limit small = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10};
   const Limit large = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10'000};
@@ -329,7 +330,8 @@ TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow
       refund.demand.charged_at = clock_.Now();
       refund.RunOn(*store_);
       EXPECT_EQ(Remaining(spec), 940);
-      // A sub-window leaves up to one sub-window later than its units.
+      // In a sliding window, units leave with their sub-window: up to one sub-window later than in
+      // a log.
       const bool is_log = std::holds_alternative<SlidingLog>(limit);
       clock_.Advance(row.wait - (is_log && row.wait > seconds(1) ? seconds(3) : seconds(0)));
       CounterSpec settled = spec;

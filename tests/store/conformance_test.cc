@@ -158,9 +158,9 @@ TEST_P(StoreTest, Reset_OfAnyCounters_MakesThemNew_KeepsOthers) {
   EXPECT_EQ(remaining(specs[3]), 3);
 }
 
-// The counts are near 8,000, the number of values that Lua passes at once: a counter and its limit
-// are 11 values in the call, 3 in the reply and 1 among the keys. The last counter is full after
-// one check.
+// A Lua call passes at most about 8,000 values, so the script passes longer lists in pieces of
+// 4,000. The counts are near such bounds: a counter and its limit are 11 values in the call, 3 in
+// the reply and 1 among the keys. The last counter is full after one check.
 TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
   for (const int count : {1, 361, 362, 725, 726, 1333, 2667, 4001, 8001}) {
     SCOPED_TRACE(count);

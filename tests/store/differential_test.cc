@@ -80,9 +80,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The key of each counter lives until its state, by the limit of the check, equals that of a new
-// counter. Windows aligned to the clock end even if nothing is counted in them, so they are left
-// out.
+// The key of each counter must live until the counter's state, by the limit of the check, equals
+// that of a new counter. Fixed windows are left out, since those aligned to the clock end even if
+// nothing is counted in them.
 void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<FixedWindow>(*counter.limit)) continue;
@@ -158,7 +158,7 @@ class Comparison {
 
  private:
   void RunPack() {
-    // Doubles hold microseconds up to the year 2255, which the steps would soon reach.
+    // Doubles are exact for microseconds only up to the year 2255. The steps would soon reach it.
     constexpr Time kEnd(days(50'000));
     const Time before = clock_.Now();
     if (time_of_ == TimeOf::kTest) clock_.Advance(random_.RandomStep());
@@ -249,7 +249,7 @@ int Operations() {
   return wanted != nullptr ? std::atoi(wanted) : 100'000;
 }
 
-// A script call undoes a check, although the same call has replaced the check's entry.
+// One script call replaces the entry of a check, and then undoes this check.
 TEST(Differential, SlidingLogUndoneAfterItRestarted_HoldsTheNewUnits) {
   const std::vector<CounterSpec> log = {{"log", SlidingLog{.limit = 100, .window = seconds(1)}, 0}};
   RedisServer server;

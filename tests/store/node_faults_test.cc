@@ -212,7 +212,7 @@ TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePausesBetweenConnections) {
 }
 
 TEST_F(NodeFaults, ChecksRoutedBySlot_AreSentAtOnceInACallEach_OtherChecksDoNotWait) {
-  // More than the four plain checks that are always sent in a call each, all of one slot.
+  // More than four plain checks are usually sent in one call. These five are routed by slot.
   RunIteration([this] {
     for (int i = 0; i < 5; ++i) {
       auto pending = std::make_unique<redis::PendingCheck>(Make("{k}" + std::to_string(i)));

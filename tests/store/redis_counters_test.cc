@@ -100,7 +100,7 @@ struct RateChange {
   Duration lifetime;  // of a bucket that was drained by `before`, by the rate of `after`
 };
 
-// In each change, the lifetime of the counter differs.
+// In each change, the new limit needs the counter for longer than the old one.
 std::vector<RateChange> RateChanges() {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slower = tokens, larger = tokens, empty = tokens;
@@ -172,8 +172,8 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToEither) {
 }
 
 // If the expiry in the value were wrong, the counter would be overwritten in place for too long.
-// The number of sub-windows changes all the time, and with it the length of the string, so the
-// string is set again.
+// The number of sub-windows changes often, and with it the length of the value. Such a value is not
+// overwritten in place, but set again.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresAtTheTimeInItsValue) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
@@ -186,7 +186,7 @@ TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresAtTheTimeInItsValue) {
     const auto ttl = redis_.Integer({"TTL", "sluice:k"});
     const auto now = Now();
     EXPECT_NEAR(static_cast<double>((now + ttl) % (1 << 24)), static_cast<double>(says), 1);
-    // Only a counter that is charged in a later second than its first one is kept longer.
+    // Only a counter that is charged again is kept longer.
     if (ttl > 3) lengths.insert(value.size());
     return lengths.size() >= 5 || testing::Test::HasFailure();
   }));
@@ -209,7 +209,7 @@ TEST_F(RedisCounters, AnotherRateTakesAGrant_TheKeyLivesAsLongAsBefore) {
 }
 
 // A key outlives its expiry after PERSIST, or after a jump of Redis' clock between two commands.
-TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
+TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_GetsANewExpiry) {
   BlockingCheck check({{"sluice:k", kTen}});
   check.RunOn(*store_);
   std::string value = redis_.Text({"GET", "sluice:k"});
@@ -320,7 +320,7 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   EXPECT_LE(redis_.Integer({"ZCARD", "sluice:k"}), 2 * kSlots);
 }
 
-// Redis' Lua accepts no 8,000 arguments at once, so such checks are read and answered in pieces.
+// Redis' Lua cannot pass 8,000 arguments at once, so such checks are read and answered in pieces.
 TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;

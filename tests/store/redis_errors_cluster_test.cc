@@ -16,7 +16,7 @@ RedisCluster& Two() {
 const std::uint16_t kSlot = redis::SlotOf("a");
 std::size_t Elsewhere() { return 1 - Two().OwnerOf(kSlot); }
 
-TEST_F(RedisErrors, MOVED_SlotIsElsewhere) {
+TEST_F(RedisErrors, MOVED_SlotIsOnAnotherNode) {
   ConnectAndWait(Two().Url());
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     Two().Move(kSlot, Elsewhere());
@@ -40,7 +40,7 @@ TEST_F(RedisErrors, ASK_SlotMigrates) {
   ExpectAsInTheManual("ASK");
 }
 
-TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
+TEST_F(RedisErrors, TRYAGAIN_KeysAreOnTwoNodes) {
   ConnectAndWait(Two().Url());
   const std::vector<CounterSpec> pair{{"sluice:{a}:k", kMany}, {"sluice:{a}:l", kMany}};
   EXPECT_FALSE(BlockingCheck(pair).RunOn(*store_, threads_.loop(0)).failure());

@@ -80,7 +80,7 @@ TEST_F(RedisErrors, MASTERDOWN_ReplicaHasLostItsMaster) {
   ExpectAsInTheManual("MASTERDOWN");
 }
 
-TEST_F(RedisErrors, NOREPLICAS_TooFewFollow) {
+TEST_F(RedisErrors, NOREPLICAS_TooFewReplicasFollow) {
   RedisServer server({.arguments = {"--min-replicas-to-write", "1"}});
   ConnectAndWait(server.url());
   CheckOften(StoreFailure::kRejected);
@@ -216,7 +216,7 @@ TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   ExpectAsInTheManual("protocol");
 }
 
-TEST_F(RedisErrors, LOST_HalfAReplyThenACut) {
+TEST_F(RedisErrors, LOST_ConnectionEndsWithinAReply) {
   std::atomic<int> calls = 0;
   FakeRedis server([&](const RedisCommand& command) {
     if (command[0] != "EVALSHA") return FakeRedis::AnswerLogin(command);

@@ -207,7 +207,7 @@ TEST_F(RedisFaults, PrimaryBecomesAReplicaAndAPrimaryAgain_ChecksAreDecidedAgain
   EXPECT_EQ(log.CountLines("connected"), 2) << lines;
 }
 
-TEST_F(RedisFaults, ServerDiesAndReturns_EachIsLoggedOnce) {
+TEST_F(RedisFaults, ServerDiesAndReturns_LossAndReturnAreLoggedOnce) {
   RedisServer server;
   CapturedLog log;
   RedisStore store(threads_, Url(server.url()), {});
@@ -271,7 +271,7 @@ TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
 
 // In-order checks of growing cost on one counter, while the script is flushed again and again. Each
 // check is decided after those before it.
-TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {
+TEST(RedisScript, FlushedUnderLoad_OrderIsKept) {
   RedisServer server;
   auto redis = server.Connect();
   RedisStore store(Io(), Url(server.url()), {.timeout = seconds(10), .silence = minutes(1)});

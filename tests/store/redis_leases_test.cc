@@ -91,7 +91,7 @@ class LeaseInMovingSlot : public testing::Test {
   std::unique_ptr<RedisStore> store_ = Connect(cluster_.Url());
 };
 
-// If the keys were not declared, the old node would take a record that has moved for absent.
+// If the keys of records were not declared, the old node would treat a moved record as absent.
 TEST_F(LeaseInMovingSlot, RecordMovesBeforeItsCounter_IsSettledWhenBothHaveMoved) {
   EXPECT_TRUE(Make(specs_, 1, Mode::kConsume, 500)->RunOn(*store_).admitted);
   EXPECT_TRUE(Make(specs_, 2, Mode::kConsume, 500)->RunOn(*store_).admitted);

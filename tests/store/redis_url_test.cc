@@ -76,7 +76,7 @@ TEST(RedisUrl, Parse_SeveralServers_AreAccepted) {
   }
 }
 
-TEST(RedisUrl, Parse_Mistakes_AreReportedWithoutQuotingTheUrl) {
+TEST(RedisUrl, Parse_Errors_AreReportedWithoutQuotingTheUrl) {
   struct Row {
     const char* text;
     const char* named;

@@ -104,7 +104,7 @@ std::string RedisCluster::Url(const std::string& login) const {
 
 std::size_t RedisCluster::OwnerOf(std::uint16_t slot) {
   const auto first_alive = std::find(alive_.begin(), alive_.end(), true) - alive_.begin();
-  // first, last, then per node: host, port, id
+  // For each range of slots: first slot, last slot; then, for each node: host, port, id.
   const auto map = nodes_[first_alive]->Connect().List({"CLUSTER", "SLOTS"});
   for (std::size_t i = 0; i + 4 < map.size(); ++i) {
     const bool is_node = map[i + 2] == "127.0.0.1" || map[i + 2] == "?";

@@ -49,7 +49,7 @@ void RedisSentinels::StartSentinel(const Options& options) {
   sentinel->port = FreePort();
   const std::string config = sentinel->dir.path() / "sentinel.conf";
   std::ofstream file(config);
-  // "--tls-cert-file", its name, …
+  // Pairs of a flag and its value, such as "--tls-cert-file" and the name of a file.
   for (std::size_t i = 0; i < options.tls.size(); i += 2) {
     file << options.tls[i].substr(2) << ' ' << options.tls[i + 1] << '\n';
   }

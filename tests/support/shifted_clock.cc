@@ -2,9 +2,9 @@
 // negative. The monotonic clock does not change. With SLUICE_CLOCK_FILE instead, the 8 bytes of
 // that file are the seconds, and may change at any time. With FROZEN_CLOCK_FILE, the 8 bytes of
 // that file are the time in µs, which changes only when the file changes. The library is for
-// redis-server: its allocator clashes with libfaketime (libfaketime's issue 130). This library
-// makes system calls directly, because a function might call back while libraries are still being
-// loaded.
+// redis-server, whose allocator does not work with libfaketime (libfaketime's issue 130). This
+// library makes system calls directly: other functions might call it again while libraries are
+// still being loaded.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

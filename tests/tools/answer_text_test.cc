@@ -7,7 +7,7 @@
 namespace sluice::tools {
 namespace {
 
-TEST(AnswerText, Table) {
+TEST(AnswerText, EveryKindOfAnswer_HasItsText_Table) {
   const struct {
     const char* response;
     const char* text;
@@ -130,7 +130,7 @@ TEST(AnswerText, WaitIsOver_SaysWaited) {
             "ALLOWED  no rule of domain shop matches  waited 2 s\n");
 }
 
-TEST(AnswerText, Charge_IsMadeAlthoughDenied) {
+TEST(AnswerText, Charge_OverTheLimit_SaysCharged) {
   v1::CheckLimitRequest request;
   request.set_domain("shop");
   request.set_mode(v1::MODE_CHARGE);

@@ -175,7 +175,7 @@ TEST(LeaseKeeper, RenewalsFailForAWhile_EachChangeIsReportedOnce) {
   EXPECT_EQ(server.renewals().size(), 5u);
 }
 
-TEST(LeaseKeeper, NoAnswerUntilTtl_LeaseIsOverdueAndStillRetried) {
+TEST(LeaseKeeper, NoAnswerWithinTheTtl_LeaseIsOverdue_RenewalIsStillRetried) {
   std::vector<grpc::StatusCode> fates(4, grpc::UNAVAILABLE);
   fates.push_back(grpc::NOT_FOUND);
   LeaseServer server(fates);

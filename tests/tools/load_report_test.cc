@@ -26,7 +26,7 @@ load::LoadStats Sample() {
   return stats;
 }
 
-TEST(LoadReportText, Summary) {
+TEST(LoadReportText, Summary_ShowsDecisionsErrorsSourcesAndLatencies) {
   EXPECT_EQ(LoadReportText(Plan(), Sample()),
             "checks   100 in 500 ms (196/s)\n"
             "allowed  60\n"
@@ -38,7 +38,7 @@ TEST(LoadReportText, Summary) {
             "client   4.2 us of CPU a check, its thread 0 % busy\n");
 }
 
-TEST(LoadReportText, GeneratorIsLate_IsReportedIfItMatters) {
+TEST(LoadReportText, OnePercentOfMessagesSentLate_IsReported) {
   load::LoadStats stats = Sample();
   stats.latest = std::chrono::milliseconds(12);
   EXPECT_EQ(LatenessText(stats), "");
@@ -77,7 +77,7 @@ TEST(LoadReportText, JsonOfAnOpenLoopWithoutAnswers_HasAllFields) {
             R"("client_cpu_us_per_check":0.0})");
 }
 
-TEST(LoadReportText, Progress) {
+TEST(LoadReportText, Progress_ShowsTimeOrChecksDone) {
   EXPECT_EQ(
       ProgressText(Plan(), {.allowed = 10, .denied = 5, .failed = 1}, std::chrono::seconds(2)),
       "2 of 3 s: 10 allowed, 5 denied, 1 errors, 8/s");

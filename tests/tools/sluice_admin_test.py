@@ -141,7 +141,7 @@ class LookingInsideTest(unittest.TestCase):
             ["enforced", "skipped", "shadow"],
         )
 
-    def test_rules_print_as_a_file_that_is_valid(self):
+    def test_printed_rules_are_a_valid_file(self):
         result = self.server.sluice("rules", "shop")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(f"  # {self.server.rules}/shop.yaml:3\n  - name: per-user\n", result.stdout)
@@ -169,7 +169,7 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn('NOT_FOUND: rule "per-phone": attribute "phone" is missing', wrong.stderr)
 
-    def test_reset_of_a_request_that_nothing_counts_exits_1(self):
+    def test_reset_of_a_request_that_no_rule_counts_exits_1(self):
         for request in (("shop", "endpoint=/elsewhere"), ("shpo", "endpoint=/pay", "user=a")):
             result = self.server.sluice("reset", *request)
             self.assertEqual(result.returncode, 1, result.stderr)
@@ -268,19 +268,19 @@ class AccessTest(unittest.TestCase):
             self.assertIn("admin.token_file", refused.stderr)
         self.assertEqual(server.sluice("check", "shop").returncode, 0)
 
-    def test_admin_listen_off_has_no_socket(self):
+    def test_admin_off_creates_no_socket(self):
         server = Server(self, "--admin", "off")
         self.assert_refused(server.sluice("rules"), "no server answers at unix:")
         self.assertIn("admin.listen", server.sluice("rules").stderr)
 
-    def test_flag_admin_names_another_socket(self):
+    def test_flag_admin_sets_the_socket_of_server_and_tool(self):
         with tempfile.TemporaryDirectory() as folder:
             server = Server(self, "--admin", f"unix:{folder}/ops.sock")
             self.assert_refused(server.sluice("rules"), "no server answers at unix:")
             named = server.sluice("rules", "--admin", f"unix:{folder}/ops.sock")
             self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_sockets_of_this_machine_are_named_if_none_is_derived(self):
+    def test_if_the_tools_own_socket_fails_the_error_names_the_sockets_of_this_machine(self):
         with tempfile.TemporaryDirectory() as runtime:
             server = Server(self, address="127.0.0.1:0", XDG_RUNTIME_DIR=runtime)
             socket_path = re.search(r"admin=unix:(\S+)", server.logged()).group(1)
@@ -322,7 +322,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertRegex(result.stdout, r"\Avalid: \d+ rules in 1 domain\n\Z")
 
-    def test_every_mistake_is_printed_and_exits_1(self):
+    def test_every_error_in_rules_is_printed_and_exits_1(self):
         bad = SOURCE / "tests" / "config" / "bad"
         result = sluice("validate", bad)
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -398,7 +398,7 @@ class LogTest(unittest.TestCase):
     def entries(self, server):
         return [json.loads(line) for line in server.logged().splitlines()]
 
-    def test_in_json_every_line_is_an_object(self):
+    def test_every_line_of_a_json_log_is_an_object(self):
         server = Server(self, "--log-format", "json")
         odd = 'name: "quote \\" and\\nnewline"'
         server.write_rules(RULES.replace("name: trial", odd))
@@ -408,7 +408,7 @@ class LogTest(unittest.TestCase):
             self.assertEqual(list(entry), ["time", "level", "message"])
         self.assertTrue(any('quote " and' in entry["message"] for entry in entries), entries)
 
-    def test_json_is_used_even_if_the_start_fails(self):
+    def test_log_is_json_even_if_the_start_fails(self):
         with tempfile.TemporaryDirectory() as rules:
             shutil.copy(SOURCE / "tests" / "config" / "bad" / "many_at_once.yaml", rules)
             flags = ["--rules", rules, "--log-format", "json"]
@@ -435,7 +435,7 @@ class LogTest(unittest.TestCase):
             warning = f"rule shop/{rule}: its on_store_failure decided 100.0 % of its checks"
             wait_for(lambda said=warning: said in server.logged(), "the warning")
 
-    def test_level_changes_with_sighup(self):
+    def test_sighup_changes_the_log_level(self):
         server = Server(self, settings="log: {level: info, format: json}")
         server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
@@ -451,7 +451,7 @@ class LogTest(unittest.TestCase):
         server.stop()
         self.assertNotIn("stopped", server.logged())
 
-    def test_settings_that_need_a_restart_are_named(self):
+    def test_after_sighup_settings_that_need_a_restart_are_logged(self):
         server = Server(self, settings="{drain: 5s, top_keys: true, max_memory: 64MiB}")
         changed = "{log: {level: warn}, drain: 6s, max_keys: 9999, max_memory: 64MiB}"
         server.settings.write_text(changed, encoding="utf-8")

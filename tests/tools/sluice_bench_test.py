@@ -118,8 +118,8 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(summary["denied"], 100)
             self.assertEqual(summary["failed"], 0)
 
-    def test_each_key_is_a_user(self):
-        # Ten for each of 20 users. Each user has at least ten checks.
+    def test_each_key_has_its_own_limit(self):
+        # Each of the 20 users sends at least ten checks. Ten of them are allowed.
         summary = self.summary("/other", "--keys", "20", "--rpc", "batch", "--checks", "1000")
         self.assertEqual(summary["allowed"], 200)
         self.assertEqual((summary["keys"], summary["checks_per_message"]), (20, 1000))
@@ -225,7 +225,7 @@ class TlsTest(unittest.TestCase):
 
 
 class ArgumentTest(unittest.TestCase):
-    def test_mistakes_are_named_and_exit_2(self):
+    def test_wrong_arguments_are_named_and_exit_2(self):
         for arguments, said in (
             ([], "DOMAIN is required"),
             (["shop", "user"], 'attribute "user": expected KEY=VALUE'),
@@ -251,7 +251,7 @@ class ArgumentTest(unittest.TestCase):
             self.assertIn(said, result.stderr, arguments)
             self.assertEqual(result.stdout, "", arguments)
 
-    def test_no_server_says_how_to_start_one(self):
+    def test_error_without_a_server_says_how_to_start_one(self):
         result = run("bench", "shop", "--addr", "unix:/nonexistent/socket", "--json")
         self.assertEqual(result.returncode, 2)
         self.assertIn(

@@ -133,7 +133,7 @@ class CheckTest(unittest.TestCase):
         for _ in range(2):
             self.assertIn("20 of 20 left", self.check("--peek").stdout)
 
-    def test_check_without_a_rule_says_so(self):
+    def test_check_that_no_rule_matches_says_so(self):
         result = run("check", "elsewhere", "--addr", self.server.address)
         self.assertEqual(result.stdout, "ALLOWED  no rules for domain elsewhere\n")
         result = run("check", "shop", "endpoint=/other", "--addr", self.server.address)
@@ -274,7 +274,7 @@ class CheckTest(unittest.TestCase):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen([SLUICE, *hold, *command], **pipes) as holder:
             self.assertEqual(holder.stdout.readline(), "holding\n")
-            # Longer than the lease would last if it were not renewed.
+            # 1500 ms is longer than the lease lasts if it is not renewed.
             denied = run(*hold, "--wait", "1500ms", "--", "echo", "ran")
             self.assertEqual((denied.returncode, denied.stdout), (1, ""), denied.stderr)
             self.assertIn("DENIED  by exports (concurrency 0 of 1 left)", denied.stderr)
@@ -319,7 +319,7 @@ class ArgumentTest(unittest.TestCase):
         self.assertIn(said, result.stderr, arguments)
         self.assertEqual(result.stdout, "", arguments)
 
-    def test_mistakes_are_named_and_exit_2(self):
+    def test_wrong_arguments_are_named_and_exit_2(self):
         for arguments, said in (
             ([], "Usage: sluice"),
             (["nonsense"], "unknown command nonsense\n"),
@@ -382,7 +382,7 @@ class ArgumentTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn('"nowhere" is not an address', result.stderr)
 
-    def test_no_server_says_how_to_start_one(self):
+    def test_error_without_a_server_says_how_to_start_one(self):
         for more in ((), ("--repeat", "3")):
             result = run("check", "shop", "--addr", "unix:/nonexistent/socket", *more)
             self.assertEqual(result.returncode, 2)

@@ -93,7 +93,7 @@ class HealthTest(unittest.TestCase):
             check=False)
         self.assertEqual(check.returncode, 0, check.stderr)
 
-    def test_silence_is_not_serving(self):
+    def test_a_silent_server_is_not_serving(self):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()

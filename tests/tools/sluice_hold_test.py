@@ -157,7 +157,7 @@ class LeaseTest(HoldTest):
         )
         self.assertEqual(result.returncode, 7, result.stderr)
 
-    def test_starts_after_the_wait_and_renews_during_it(self):
+    def test_command_starts_after_the_wait_and_the_lease_is_renewed_during_it(self):
         self.server.check = lambda _: granted(wait=seconds(0.5))
         result = self.hold("sh", "-c", "cat /proc/uptime")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -369,7 +369,7 @@ class TerminalTest(HoldTest):
         self.assertEqual(os.waitstatus_to_exitcode(status), exit_status)
         self.assert_released()
 
-    def test_key_reaches_the_command_once_and_the_command_may_read(self):
+    def test_ctrl_c_reaches_the_command_once_and_the_command_can_read_the_terminal(self):
         process, terminal = self.start_at_terminal(
             "trap 'echo GOT INT' INT; echo ready; while ! read line; do :; done; echo read $line"
         )

@@ -112,7 +112,7 @@ class Replay(unittest.TestCase):
         both = self.replay("--reorder", "5s", self.rules, second_half, packed)
         self.assertEqual(both["result"], found["result"])
 
-    def test_times_of_whole_seconds_are_spread(self):
+    def test_requests_with_times_in_whole_seconds_are_spread_over_the_second(self):
         rules = self.write("even.yaml", BUCKET.replace("1/s", "20/s").replace("burst: 2", "burst: 1"))
         log = self.write("even.log", "".join(nginx("1.1.1.1", START + i // 20) for i in range(200)))
         self.assertEqual(self.replay(rules, log)["result"]["denied"], 0)
@@ -193,7 +193,7 @@ rules:
         json.loads(done.stdout)
         self.assertIn('sluice: domain "shop": a check has an amount "n"', done.stderr)
 
-    def test_keys_of_colocated_rules_are_the_callers(self):
+    def test_keys_of_colocated_rules_name_the_callers(self):
         rules = self.write("colocated.yaml",
                            RULES.replace("rules:", "colocate: client_ip\nrules:", 1))
         log = self.write("six.log", nginx("1.1.1.1", START) * (LIMIT + 2))
@@ -214,7 +214,7 @@ rules:
             texts.append(nginx(f"10.1.1.{client}", START + i // 10))
         return self.write("busy.log", "".join(texts))
 
-    def test_compares_rules(self):
+    def test_against_compares_two_sets_of_rules(self):
         log = self.busy_log()
         tight = self.write("tight.yaml", RULES.replace(f"limit: {LIMIT}", "limit: 1"))
         found = self.replay("--against", self.rules, tight, log)
@@ -237,7 +237,7 @@ rules:
                 suggested = self.write("suggested.yaml", printed)
                 result = self.replay(suggested, log)["result"]
                 self.assertLessEqual(result["denied"], result["checked"] * share / 100)
-                # Limits a few percent lower deny more than the share.
+                # Limits that are 10 % lower deny more than the share.
                 def lower(match):
                     return f"{match[1]}{max(1, int(int(match[2]) * 0.9))}"
                 tighter = self.write("tighter.yaml",

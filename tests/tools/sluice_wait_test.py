@@ -31,7 +31,7 @@ class WaitTest(unittest.TestCase):
         result = run("check", "shop", "--addr", self.server.address, *arguments)
         return result, time.monotonic() - answered[-1]
 
-    def test_one_check_sleeps_and_then_says_so(self):
+    def test_one_check_sleeps_and_then_prints_the_wait(self):
         self.server.check = lambda _: allowed(wait=seconds(WAIT))
         result, slept = self.check("--wait", "60s")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -81,7 +81,7 @@ class WaitTest(unittest.TestCase):
 
         self.server.check = reserve
 
-    def test_many_checks_wait_like_guavas_acquire(self):
+    def test_many_checks_follow_the_rate_of_a_borrowing_bucket(self):
         for callers in ("1", "4"):
             self.reserve_every(0.2)
             result, _ = self.check(
@@ -138,7 +138,7 @@ class ModeTest(unittest.TestCase):
         result = run("check", "llm", "--mode", "charge", "--addr", server.address, "--json")
         self.assertEqual(json.loads(result.stdout)["limits"][0]["droppedCost"], "25")
 
-    def test_mistakes_in_flags_exit_2(self):
+    def test_wrong_flags_exit_2(self):
         for arguments, said in (
             (["--mode", "borrow"], "--mode"),
             (["--mode", "charge", "--peek"], "--peek"),

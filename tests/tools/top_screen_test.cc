@@ -74,14 +74,14 @@ TEST(TopScreen, ShowsServersRulesAndKeys) {
                             HasSubstr("shop/bb"), HasSubstr("user=0"), HasSubstr("q quit")));
 }
 
-TEST(TopScreen, Keys_SortTheRules) {
+TEST(TopScreen, KeyPresses_SortTheRules) {
   EXPECT_TRUE(InOrder(Pressed(""), {"bb", "cc", "aa"}));  // the most denied first
   EXPECT_TRUE(InOrder(Pressed("c"), {"aa", "bb", "cc"}));
   EXPECT_TRUE(InOrder(Pressed("cd"), {"bb", "cc", "aa"}));
   EXPECT_TRUE(InOrder(Pressed("n"), {"aa", "bb", "cc"}));
 }
 
-TEST(TopScreen, Key_ShowsTheKeysMostUsed) {
+TEST(TopScreen, KeyPressK_ShowsTheMostUsedOrMostDeniedKeys) {
   EXPECT_THAT(Pressed("k"),
               AllOf(HasSubstr("MOST USED"), HasSubstr("#0123456789ab"), Not(HasSubstr("user=1"))));
   EXPECT_THAT(Pressed("kk"), HasSubstr("MOST DENIED"));
@@ -96,7 +96,7 @@ TEST(TopScreen, Filter_ShowsOnlyMatches) {
   EXPECT_THAT(Pressed("/bb\x1b"), HasSubstr("shop/aa "));
 }
 
-TEST(TopScreen, Keys_PauseAndEnd) {
+TEST(TopScreen, KeyPresses_PauseAndQuit) {
   TopView view;
   view.Press('p');
   EXPECT_TRUE(view.stopped);
@@ -108,7 +108,7 @@ TEST(TopScreen, Keys_PauseAndEnd) {
   EXPECT_TRUE(view.ended);
 }
 
-// Callers choose keys, and servers choose names and errors.
+// The texts come from callers (keys) and from servers (names and errors).
 TEST(TopScreen, ControlCharacters_AreEscaped) {
   const std::string bad = "\x1b[2J\n\t\x9b\x7f";
   FleetState fleet;

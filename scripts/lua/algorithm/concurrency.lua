@@ -20,7 +20,7 @@ local MAX_CLEARED = 64
 
 -- As in adaptive_limit.h.
 local SLOT, STEP, BRIEF, FIRST_RISE, KEPT = 1000000, 20000, 20, 5, 86400000000
--- The first number of a snapshot holds the limit, too.
+-- The first number of a snapshot is the slots held, plus LIMIT_UNIT times the limit in force.
 local LIMIT_UNIT = 4294967296
 
 local function member(lease, slot) -- inlined

@@ -11,8 +11,8 @@ local FIRST, CLOCK, MONTH = 0, 1, 2
 local DAY = 86400000000
 
 local function month_start(limit, t) -- inlined
-  -- The civil calendar in years that begin in March, after H. Hinnant, "chrono-Compatible
-  -- Low-Level Date Algorithms".
+  -- The civil calendar in years that begin in March, as in H. Hinnant, "chrono-Compatible Low-Level
+  -- Date Algorithms".
   local days = floor((t + limit.offset) / DAY)
   local shifted = days + 719468
   local day_of_era = shifted % 146097

@@ -63,8 +63,8 @@ local function refund(limit, cost, _, level, last)
   return level - cost * limit.period, last
 end
 
--- x, y, z: the state that the check found. Also returns what would be left if the check had been
--- the last.
+-- x, y, z: the state that the check found. Also returns the level that the bucket would have now if
+-- no other check had charged it since.
 local function unused(limit, cost, x, y, _, last)
   local amount = cost * limit.period
   local after, elapsed = x + amount, last - y

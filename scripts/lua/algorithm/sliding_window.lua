@@ -36,7 +36,8 @@ local function trim_oldest(state) -- inlined
   end
 end
 
--- The time at which the sub-window `age` places before the newest has left the window.
+-- The time at which a sub-window has left the window. `age`: by how many places the newest
+-- sub-window follows it.
 local function leaves_at(limit, state, age) -- inlined
   return state[1] + (limit.segments + 1 - age) * limit.length
 end

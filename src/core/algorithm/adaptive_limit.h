@@ -54,9 +54,9 @@ struct LearnedLimit {
   static constexpr Duration kKept = std::chrono::days(1);
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
-  // While fewer than four fifths of the limit's slots are held, the limit may rise to this value,
-  // but not beyond. So it can recover what it lost during such a time, but an idle service never
-  // raises it further. Stored as a negative number until the first rise, which is faster, is over.
+  // While fewer than four fifths of the limit's slots are held, the limit does not rise above this
+  // value. So an idle service can only bring back a higher limit that was lost while it was idle.
+  // The sign is negative during the first rise, in which the limit rises faster.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.

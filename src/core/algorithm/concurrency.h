@@ -1,6 +1,6 @@
 // Concurrency limit: at most `limit` slots are held at once. A check takes `cost` slots under a
-// lease. Releasing the lease gives them back; a lease whose holder died expires. With `adapt` the
-// limit follows the load, and `limit` is its upper bound: see adaptive_limit.h. Source: C. Gray
+// lease. Releasing the lease gives them back. If the holder dies, the lease expires. With `adapt`
+// the limit follows the load, and `limit` is its upper bound: see adaptive_limit.h. Source: C. Gray
 // and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file cache
 // consistency", SOSP 1989.
 //

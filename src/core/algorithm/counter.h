@@ -94,17 +94,18 @@ struct Held {
   CounterSnapshot before{};       // see Undo
 };
 
-// Settles a lease with checks.demand.units. `stored` is the counter's state as stored, `state` the
-// same, advanced; afterward, `state` is what to store, which must be advanced before other uses. If
-// `held` is more, gives back the difference, as Undo does; if `held` is less, charges the
-// difference. kAsTaken: neither. If RefundsInFull(limit) is false, gives back nothing. If
-// TakesLeases(limit), releases the slots instead.
+// Settles a lease that used checks.demand.units. If it holds more than that, gives back the
+// difference, as Undo does, but only if RefundsInFull(limit). If it holds less, charges the
+// difference. kAsTaken: does neither. If TakesLeases(limit), always releases the slots instead.
+// `stored` is the counter's state as stored; `state` is the same state, advanced. Afterward,
+// `state` is the state to store. Advance it before any other use.
 ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
                     const Held& held, const CoalescedChecks& checks);
 
 // What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
-// record. The earlier the charge was, the less is given back. When the units leave a sliding window
-// is then not known exactly, so that other units must not be refunded instead of them.
+// record. The earlier the charge was, the less is given back. It is then not known exactly when
+// these units leave a sliding window. So if the window has none of them left, no other units are
+// refunded in their place.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and
@@ -122,13 +123,13 @@ struct CounterReport {
   // For kConsume, kPeek and coalesced charges, the state before the checks. Otherwise the state
   // after the check.
   CounterSnapshot snapshot;
-  // For the other modes.
+  // Only for the other modes.
   bool admitted = false;
   std::int64_t dropped = 0;
 };
 
-// The report on the charge at `index` (from 0) of coalesced charges. `report` is that of all of
-// them. The snapshot of the result is the state after that charge. REQUIRES:
+// The report on the charge at `index` (from 0) of coalesced charges. `report` is the report on all
+// of them. The snapshot of the result is the state after that charge. REQUIRES:
 // MayCoalesceCharges(limit).
 CounterReport ReportOfCharge(const Limit& limit, CounterReport report,
                              const CoalescedChecks& checks, std::int64_t index);

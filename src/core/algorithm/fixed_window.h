@@ -151,7 +151,8 @@ struct FixedWindow : CommonFacts {
     return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
   }
 
-  // The units from which a server may take a grant, and for how long.
+  // Grantable: the units from which a server may take a grant. Limited: `wish`, limited to what
+  // this counter allows.
   std::int64_t Grantable(const State& state) const { return limit - state.count; }
   GrantWish Limited(const GrantWish& wish, const State& state) const {
     return {wish.units, std::min(wish.life, WindowEnd(state.start) - state.last)};

@@ -13,8 +13,8 @@ namespace {
 
 using Key = std::pair<Time, LeaseId>;  // a holder, in the order of expiry
 
-// Keeps, in each node of a tree of slots by Key, the sum of the slots of that node and of all nodes
-// below it.
+// For a tree that maps each Key to its slots. Each node keeps the sum of the slots of that node and
+// of all nodes below it.
 template <typename ConstNode, typename Node, typename Less, typename Allocator>
 class SumOfSlots {
  public:

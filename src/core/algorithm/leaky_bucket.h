@@ -123,14 +123,15 @@ struct LeakyBucket : CommonFacts {
     state.level = std::max<std::int64_t>(0, state.level + *more);
     return {};
   }
-  // How an undo changes the level, if so much is left. Empty: unknown.
+  // By how much an undo changes the level: 0 or negative. The level does not fall below 0. Empty:
+  // unknown.
   std::optional<std::int64_t> Unused(const State& state, std::int64_t cost,
                                      const State& before) const {
     if (state.last < before.last) return std::nullopt;
     return -std::min(LeftOf(cost, before, state.last), cost * period.count());
   }
 
-  // As for a TokenBucket: the next check drains at its own rate.
+  // See TokenBucket::Settled. Here, the next check drains at its own rate.
   State Settled(const State& stored, const State& found, std::int64_t more) const {
     if (more < 0) {
       return {std::max<std::int64_t>(0, stored.level + more), std::min(stored.last, found.last)};

@@ -148,9 +148,9 @@ struct SlidingLog : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`. Removes the units from the
-  // check's entry. If too many entries follow that entry, refunds the oldest units instead, which
-  // would leave the window sooner. So it does if a refund of other, newer units has removed the
-  // oldest units of this entry: those newer units still count in their place.
+  // check's entry. In two cases, refunds the oldest units of the window instead, which would leave
+  // it sooner. First: too many entries follow that entry. Second: a refund of newer units has
+  // removed the oldest units of that entry, and the newer units still count in their place.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};

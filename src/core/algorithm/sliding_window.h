@@ -122,8 +122,9 @@ struct SlidingWindow : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`, if the check's sub-window
-  // still counts. If it has fewer units, refunds of other, newer units have removed them: those
-  // newer units still count in their place, so the oldest units are refunded.
+  // still counts. If the sub-window has fewer than `cost` units, refunds of newer units have
+  // removed some of them, and the newer units still count in their place. So the oldest units are
+  // refunded for these.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};
@@ -183,7 +184,8 @@ struct SlidingWindow : CommonFacts {
     return {.start = start, .last = at, .counts = {count}};
   }
 
-  // See core/algorithm/counter.h. About the maximum, with units in every sub-window.
+  // See core/algorithm/counter.h. Returns about the maximum: the memory if every sub-window has
+  // units.
   std::size_t MemoryOf(const State&) const {
     return static_cast<std::size_t>(segments + 1) * sizeof(std::int64_t);
   }
@@ -195,7 +197,7 @@ struct SlidingWindow : CommonFacts {
   // The length of a sub-window, rounded up so that `segments` of them cover the window.
   Duration length() const { return Duration(CeilDiv(window.count(), segments)); }
 
-  // When the sub-window `age` places before the newest has left the window.
+  // When the sub-window that is `age` places older than the newest leaves the window.
   Time LeavesAt(const State& state, std::int64_t age) const {
     return state.start + (segments + 1 - age) * length();
   }

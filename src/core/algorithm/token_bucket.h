@@ -159,7 +159,8 @@ struct TokenBucket : CommonFacts {
   // paid with tokens that a full bucket does not get.
   State Settled(const State& stored, const State& found, std::int64_t more) const;
 
-  // The units from which a server may take a grant, and for how long.
+  // Grantable: the units from which a server may take a grant. Limited: `wish`, limited to what
+  // this counter allows.
   std::int64_t Grantable(const State& state) const { return state.level / period.count(); }
   GrantWish Limited(const GrantWish& wish, const State&) const { return wish; }
 

@@ -50,8 +50,7 @@ class HitCounters {
   void Count(std::string_view domain, const DescriptorCheck& check);
 
  private:
-  // Callers choose the values of entries, which labels may contain, so the number of rows is
-  // bounded.
+  // Labels may contain values of entries, which callers choose. So the number of rows is bounded.
   static constexpr std::size_t kMaxRows = 10'000;
 
   class Pair {

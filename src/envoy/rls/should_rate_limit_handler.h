@@ -80,8 +80,8 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
   std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
   std::optional<Error> error_;           // the first one
   std::size_t started_ = 0;
-  // Checks or refunds, including those that are not started. One more while StartSome or RefundAll
-  // runs.
+  // The number of checks or refunds without a result, including those that are not started.
+  // StartSome and RefundAll add one while they run.
   std::size_t undecided_ = 0;
   bool refunds_ = false;
   bool canceled_ = false;

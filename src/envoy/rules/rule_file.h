@@ -28,7 +28,7 @@ enum class Unit : std::uint8_t {
   kWeek = 7,   // from Thursday on
 };
 
-// By the number of the unit.
+// Indexed by Unit.
 inline constexpr std::array<std::string_view, 8> kUnitNames{"unknown", "second", "minute", "hour",
                                                             "day",     "month",  "year",   "week"};
 inline constexpr std::array<Duration, 8> kUnitLengths{
@@ -72,7 +72,7 @@ struct RuleTree {
   std::string domain;
   std::string file;
   Position domain_position;  // in the file
-  // Sluice's extension: if a request is over one of its limits, none of its limits counts it.
+  // Sluice's extension: if one limit denies a request, no limit counts the request.
   bool all_or_nothing = false;
   std::vector<Descriptor> descriptors;
 };

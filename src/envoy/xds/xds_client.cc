@@ -89,7 +89,7 @@ struct XdsClient::State {
   std::shared_ptr<Call> call SLUICE_GUARDED_BY(mutex);  // null: not connected
   std::string nonce SLUICE_GUARDED_BY(mutex);           // of the last response
   XdsStatus status SLUICE_GUARDED_BY(mutex);
-  // Of the last set. A control plane may send a refused set again at once; then the set is refused
+  // These describe the last set. If a control plane sends a refused set again, the set is refused
   // again without being compiled.
   std::string last_fingerprint SLUICE_GUARDED_BY(mutex);
   std::vector<std::string> last_mistakes SLUICE_GUARDED_BY(mutex);  // empty: the set was accepted

@@ -116,7 +116,7 @@ class Connection final : public net::ServedConnection {
     });
   }
 
-  // While the peer does not read its output, its input is not read.
+  // Reads nothing from the peer while the peer does not read the output.
   void ReadWhileTaken() {
     held_back_ = transport_->unsent() > 0;
     transport_->SetReading(!session_.paused() && !held_back_);

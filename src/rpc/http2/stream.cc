@@ -52,7 +52,8 @@ void Stream::OnHeader(std::string_view name, std::string_view value) {
   head_.Add(name, value, context_->loop.options().metadata);
 }
 
-// An unsent answer is lost. A sent answer can still be lost if the caller's reset crosses it.
+// An unsent answer is lost. A sent answer can still be lost: the caller may have reset the stream
+// before it received the answer.
 void Stream::CompleteResponse() {
   auto on_lost = std::exchange(on_lost_, nullptr);
   if (output_state_ != Output::kEnded) return on_lost();

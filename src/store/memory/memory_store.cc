@@ -24,7 +24,7 @@ bool MayTake(const Demand& demand) {
   return demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
 }
 
-// What `check` asks of its `counter`, as CoalescedChecks of a single check.
+// A CoalescedChecks that consists of `check` alone, for its `counter`.
 CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted) {
   return {.demand = check.DemandOf(counter),
           .lease = check.lease,
@@ -40,7 +40,7 @@ bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const Co
   return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
 }
 
-// Whether any change is to be made. A settled lease does not change.
+// Whether `check` may change its counters. It may not if its lease was settled before.
 bool MayChange(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   if (mode == Mode::kRenew) return check.admitted;
@@ -162,7 +162,7 @@ void MemoryStore::Reset(StoreReset& reset) {
 // The twin of `decide` in scripts/lua/decide.lua, for a single check.
 bool MemoryStore::Decide(StoreCheck& check) {
   const ShardLocks locks(*this, check);
-  // Read under the locks, so that time never runs backwards for a counter.
+  // The clock is read under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
   records_.DropEnded(now);
@@ -269,7 +269,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
     ChangeResult done{.changed = false};
     if (changes) done = ChangeOne(check, counter, draft.state, draft.stored, held[i]);
     if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
-    // A settled bucket is stored as of an earlier time.
+    // A settlement leaves a bucket's state at an earlier time, so it is advanced to now.
     if (SettlesAsStored(*counter.limit)) Advance(*counter.limit, draft.state, checks.now);
     const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
@@ -300,7 +300,8 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(
   const Time now = check.decided_at;
   Shard& shard = ShardOf(counter.key);
   Draft draft;
-  // The limit of the lease may no longer be in force, so a bucket that it has advanced is not kept.
+  // The limit of the lease may be outdated. So a bucket that was advanced at this limit's rate is
+  // not written back.
   const bool is_of_lease =
       check.leases_units && demand.mode != Mode::kConsume && SettlesAsStored(*counter.limit);
   const auto found = shard.entries.find(counter.key);
@@ -318,7 +319,7 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(
     draft.state = entry.state;
     draft.stored = &entry.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
-    // The counter may have been written by a limit with another rate, or before the clock was set.
+    // The expiry changes if a limit with another rate wrote the counter, or if the clock was set.
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
     entry.expires = draft.keep == WriteBack::kAlways && !is_of_lease
                         ? expires

@@ -28,9 +28,10 @@ class MemoryStore final : public Store {
     // The maximum number of counters, and of the bytes of memory that they take (approximately).
     // When a maximum is reached, counters whose state equals that of a new counter are dropped. If
     // no counter can be dropped, a check that needs a new counter, or more memory for an existing
-    // one, fails with kOverloaded. If only few can be dropped, they may be found a tenth of a
-    // second late. Counters in use are never evicted. If several threads reach the maximum at the
-    // same time, they may exceed it by as much as each thread adds.
+    // one, fails with kOverloaded. If a search finds few counters to drop, the next search is a
+    // tenth of a second later, and checks may fail until then. Counters in use are never evicted.
+    // If several threads reach the maximum at the same time, they may exceed it by as much as each
+    // thread adds.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
@@ -96,8 +97,8 @@ class MemoryStore final : public Store {
   // admits the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // TakeBack applies the grants that `check` returns, TakeGrants those that it requests. An element
-  // of `held` has kNothing if the group of its counter was denied.
+  // TakeBack applies the grants that `check` returns. TakeGrants applies the grants that `check`
+  // requests; an element of `held` has kNothing if the group of its counter was denied.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
   // Decides a check of any mode other than kConsume and kPeek.

@@ -20,9 +20,9 @@ bool MayCoalesce(const StoreCheck& check) {
          });
 }
 
-// Equal for equal checks. The address of the limit is not hashed, because it differs from run to
-// run: in each run, other hashes would collide, and other checks would not be coalesced. But the
-// simulation must give the same schedule for the same seed.
+// Equal for equal checks. The address of the limit is not hashed, because it differs in each run:
+// if it were hashed, other hashes would collide in each run, so other checks would be coalesced.
+// But the simulation must give the same schedule for the same seed.
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {

@@ -54,8 +54,8 @@ class FleetMember final : private Connection::Owner {
   static constexpr std::chrono::seconds kGoneAfter{5};
   // The names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // How many numbers of servers, one from each reply, are remembered: those of five minutes. The
-  // time of an outage does not count, because no report is answered then.
+  // Each reply gives the number of servers. The numbers of this many replies are remembered, which
+  // takes five minutes. The time of an outage does not count, because no report is answered then.
   static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }

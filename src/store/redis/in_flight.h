@@ -84,7 +84,7 @@ class InFlight {
 
   // Whether the entry with this number may be in flight.
   bool MayHave(std::uint64_t number) const;
-  // Whether an in-order check whose owner waits is in flight.
+  // Whether an in-order check is in flight and its owner still waits for the answer.
   bool HasInOrder() const;
 
   // Called if this process was late, not Redis. Each overdue command and check gets the timeout
@@ -96,7 +96,7 @@ class InFlight {
   // Whether the server has not replied at all for too long.
   bool IsSilent(SteadyTime now) const { return !empty() && SilentFrom() <= now; }
 
-  // Resets whose deadline is `now` or before; their replies will be ignored.
+  // Returns the resets whose deadline is `now` or before. Their replies will be ignored.
   std::vector<StoreReset*> TakeOverdueResets(SteadyTime now);
 
   // The earliest time at which a check or a reset expires, or the server counts as silent. If

@@ -33,8 +33,8 @@ class Inspection {
   // Sends the query.
   static void Ask(Connection& connection, bool clustered);
 
-  // The commands called by the check script, by the reports of a fleet's members, and by the query,
-  // in lower case, with spaces between them.
+  // The commands that Sluice needs: those of the check script, of the reports of a fleet's members,
+  // and of the query. In lower case, with spaces between them.
   static std::string NeededCommands(bool clustered);
 
   // Handles the reply. Parts that are missing or unreadable are ignored.

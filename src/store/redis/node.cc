@@ -125,9 +125,10 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
   metrics_.CountScriptCall();
 }
 
-// The script is missing, so nothing has run. Only after this error is a pack sent again. The packs
-// in flight behind `pack` get the same error and are sent again after `pack`. Meanwhile, queued
-// checks may overtake packs of one slot, but in-order checks keep their order: see MaySendFront.
+// The script is missing, so nothing has run. This is the only error after which a pack is sent
+// again. The packs in flight behind `pack` get the same error and are sent again after `pack`.
+// Meanwhile, queued checks may overtake packs of one slot, but in-order checks keep their order:
+// see MaySendFront.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
   if (pack->IsAbandoned()) return FailPack(*pack, StoreFailure::kRejected);
   if (!std::exchange(loading_script_, true)) {

@@ -161,12 +161,12 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void NoteError(std::string_view error);
   void NoteNotRun(std::string_view error);
 
-  // Checks that Redis has not run, because their keys are at another node or undeclared.
+  // For checks that Redis has not run, because their keys are at another node or undeclared.
   bool MayRedirect(std::string_view error) const;
   void RedirectPack(Pack& pack, std::string_view error);
   void Redirect(PendingPtr pending, std::string_view error);
 
-  // A Redis that does not answer in time.
+  // For a Redis that does not answer in time.
   void ArmTimer(SteadyTime deadline);
   void OnTimer();
   void FailOverdue();

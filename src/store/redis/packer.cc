@@ -16,7 +16,7 @@ bool UsesSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
                              [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
-// The entries of a pack are in order.
+// The entries of a pack are sorted by their numbers.
 bool Has(const Pack& pack, std::uint64_t number) {
   return std::ranges::binary_search(pack.entries, number, {}, &CheckQueue::Entry::number);
 }

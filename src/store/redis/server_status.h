@@ -43,7 +43,7 @@ class ServerStatus {
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
-  // What Redis answers with an error, and what follows; for the log.
+  // For the log line of an error: what Redis does, and what follows from it.
   struct Refused {
     std::string_view what = "answers checks with an error";
     std::string_view consequence = "the checks are decided by on_store_failure";

@@ -56,8 +56,8 @@ class Settler::Settlement final : public OwnedCheck,
     if (!is_asked) GiveBackAll();
   }
 
-  // Whether Store::Settle requested it. Otherwise it settles a check that took the lease late, or a
-  // piece of such a check.
+  // Whether Store::Settle requested this settlement. Otherwise, it settles a check that took the
+  // lease late, or a piece of such a check.
   const bool is_asked = false;
   const SteadyTime ends{};  // from this time on, the store has no record of the lease
 

@@ -283,9 +283,9 @@ void ThreadStore::OnRedirected(Node& node) {
 }
 
 // In-order checks have been sent to a node that imports their counters. Queued checks that use only
-// these counters follow at once, unless an earlier check of such a counter stays queued. If they
-// were sent to `node` first, and the importing node refused an earlier check meanwhile, the later
-// checks might be decided before it.
+// these counters follow at once, unless an earlier check of such a counter stays queued. If a
+// queued check were sent to `node` first, and the importing node refused an earlier check
+// meanwhile, the queued check might be decided before the earlier one.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;
   const auto asked = std::exchange(asked_, {});
@@ -307,10 +307,10 @@ void ThreadStore::FollowAsked(Node& node) {
   }
 }
 
-// A slot has moved, and checks are on their way to its new owner. New checks must not overtake the
-// checks queued at `node`. In-order checks must not overtake those in flight, which may still be
-// redirected. If a piece of a resent check stays at `node`, the piece is queued again, and so are
-// the checks that follow it.
+// A slot has moved, and new checks are sent to its new owner. They must not overtake the checks
+// queued at `node`, so these are sent there, too. But queued in-order checks stay while an in-order
+// check is in flight, because Redis may still redirect the check in flight. If a piece of a resent
+// check stays at `node`, the piece is queued again, and so are the checks that follow it.
 void ThreadStore::ResendQueued(Node& node) {
   const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {

@@ -49,7 +49,7 @@ var (
 	input   = bufio.NewReader(os.Stdin)
 )
 
-// If a check fails, it panics with a text: see `passes`.
+// Makes the current check fail: panics with a text, which `passes` prints.
 func fail(format string, arguments ...interface{}) { panic(fmt.Sprintf(format, arguments...)) }
 
 func expect(holds bool, format string, arguments ...interface{}) {

@@ -368,7 +368,7 @@ async function main() {
   const wanted = given.only ? given.only.split(',') : Object.keys(CHECKS);
   let passed = true;
   for (const name of wanted) passed = (await passes(name)) && passed;
-  // Connections that reconnect would keep Node running.
+  // Without this call, channels that reconnect would keep Node running.
   process.exit(passed ? 0 : 1);
 }
 

@@ -2,8 +2,9 @@
 environments and users. Replaces the paths of mounts, the addresses and the programs.
 
 Usage: containers.py OBJECTS.yaml FOLDER PROGRAMS REDIS-PORT GRPC-PORT HTTP-PORT
-Makes in FOLDER a directory for each volume, with the files of ConfigMaps, the script NAME of each
-container, NAME-probe of its liveness probe, and the file `group` with the pod's fsGroup.
+Writes into FOLDER: a directory for each volume, with the files of its ConfigMap; for each container
+NAME, the script NAME, and NAME-probe for its liveness probe; the file `group`, with the pod's
+fsGroup.
 """
 
 import pathlib
@@ -60,7 +61,8 @@ def main():
         for name, text in config["data"].items() if config else ():
             write(f"{volume['name']}/{name}", text)
     for container in POD.get("initContainers", []) + POD["containers"]:
-        # The settings of the image, or of a manifest, name the folder of the rules.
+        # SLUICE_CONFIG names a settings file, which names the folder of the rules. Without it, the
+        # image's settings name /etc/sluice/rules.
         configured = any(it["name"] == "SLUICE_CONFIG" for it in container["env"])
         rules = [] if configured else ["--rules", "/etc/sluice/rules"]
         write(container["name"], script(container, container.get(

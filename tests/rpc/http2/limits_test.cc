@@ -143,7 +143,7 @@ TEST(LimitsTest, Pings_Flood_EndsWithGoawayTooManyPings) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Peer_SendsGoaway_IsClosedEvenWithoutOutput) {
+TEST(LimitsTest, Peer_SendsGoawayAndHasNoCalls_ConnectionIsClosed) {
   for (const bool with_ping : {false, true}) {
     Served served;
     RawClient client(served.address());
@@ -224,7 +224,7 @@ TEST(LimitsTest, Continuations_Flood_EndsTheConnection) {
 TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_EndsWithGoaway) {
   Served served;
   RawClient client(served.address());
-  // A string of 3,000 bytes with its length. Each byte after it repeats the field.
+  // A field with a value of 3,000 bytes. Each byte 0xbe after it repeats the field.
   const std::string field = "\x40\x01x\x7f\xb9\x16" + std::string(3'000, 'y');
   client.Send(
       {.type = Http2Frame::kHeaders, .stream = 1, .payload = field + std::string(100, '\xbe')});
@@ -258,7 +258,7 @@ TEST(LimitsTest, Request_NotCompleteInTime_IsEnded) {
   EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);
   EXPECT_EQ(served.seen().served, 1);
   EXPECT_EQ(served.seen().handlers, 1)
-      << "only the stream needs one: a unary request gets one when it is complete";
+      << "only the stream has a handler: a unary call gets one when its request is complete";
 }
 
 TEST(LimitsTest, Stream_SilentBetweenMessages_HasNoTimeLimit) {

@@ -104,7 +104,8 @@ TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
   EXPECT_EQ(ResetOf(last, 1), std::nullopt);
 }
 
-// 15 KB on the wire that become 800 KB: all calls are served, but other connections run in between.
+// 15 KB on the wire are decompressed to 800 KB. All calls are served, but other connections run in
+// between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");
   const std::string block = HeaderBlock(RequestHeaders("/t/Source"));

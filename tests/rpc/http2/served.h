@@ -1,4 +1,4 @@
-// A server on one io thread. The caller's metadata controls its methods:
+// A server on one io thread. The metadata of a call controls these methods:
 //
 //   /t/Echo   unary. Returns the request. x-status: N → that status, with x-message. x-hold → holds
 //             the call until ReleaseHeld.

@@ -1,5 +1,5 @@
-// One loop of a server. The test controls the peers' bytes and addresses, and the time. Its
-// methods:
+// One loop of a server. The test controls the peers' bytes and addresses, and the time. The
+// server's methods:
 //
 //   /t/Source  stream. For each message N, sends N bytes. Ends at the half-close.
 //   /t/Probe   the same, as a probe
