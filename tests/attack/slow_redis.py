@@ -6,6 +6,7 @@ Usage: slow_redis.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 
 import collections
 import concurrent.futures
+import contextlib
 import re
 import subprocess
 import unittest
@@ -74,22 +75,27 @@ class TooLateTest(SlowRedisTest):
         for policy in POLICIES:
             with self.subTest(policy):
                 undisturbed = (self.judge(policy, f"user{attempt}") for attempt in range(20))
-                self.assertTrue(any(undisturbed))
+                self.assertTrue(any(undisturbed), "no attempt in which all breakers opened")
+
+    def all_open(self):
+        return min(self.values("sluice_redis_breaker_state")) > 0
 
     def judge(self, policy, user):
         """Returns False if a server was stalled for so long that it could not measure Redis' latency:
-        its breaker closed again."""
+        its breaker stayed closed, or closed again."""
         self.recover(policy)
         openings = sum(self.values(OPENINGS))
         self.fleet.set_distance(20)
         at_first = self.ask(policy, user, AT_FIRST)
-        running.wait_until(lambda: min(self.values("sluice_redis_breaker_state")) > 0, 5,
-                           "all breakers are open")
+        with contextlib.suppress(AssertionError):
+            running.wait_until(self.all_open, 1, "all breakers are open")
+        if not self.all_open():
+            return False
         after = self.ask(policy, user, AFTER)
         charged = self.counted(policy, user)
         after += self.ask(policy, user, AFTER)
         charged_after = self.counted(policy, user) - charged
-        stayed_open = min(self.values("sluice_redis_breaker_state")) > 0
+        stayed_open = self.all_open()
         openings = sum(self.values(OPENINGS)) - openings
         self.recover(policy)
         passed = at_first["ALLOWED"] + after["ALLOWED"]
