@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the archives that the clients are installed from, with generated code inside. Prints their paths.
-#   clients/package.sh [python|node|go|java|cpp ...]    all without an argument; into build/clients/archives
+#   clients/package.sh [python|node|go|java|cpp ...]    without an argument: all languages
+# The archives are written to build/clients/archives.
 # Needs protoc, and the tools of the language. MAVEN_ARGS: arguments for mvn, such as -o.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

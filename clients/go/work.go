@@ -47,8 +47,8 @@ type Work struct {
 
 type workKey struct{}
 
-// WorkOf returns the work whose context this is: that of the function of Limited, of a request behind
-// Middleware, or of a call behind an interceptor.
+// WorkOf returns the work that `ctx` belongs to. `ctx` is the context of the function of Limited, of a
+// request behind Middleware, or of a call behind an interceptor.
 func WorkOf(ctx context.Context) *Work {
 	if work, ok := ctx.Value(workKey{}).(*Work); ok {
 		return work
@@ -137,8 +137,8 @@ const (
 )
 
 // Above returns a function for Options.Overloaded: whether this process's cgroup (v2) uses more than a mark
-// of its CPU or memory. If the cgroup has no limit, the part of the machine counts. Without cgroups, only
-// the use of this process counts. CPU is measured over at least a second.
+// of its CPU or memory. If the cgroup has no limit, the machine's CPU or memory is the limit. Without
+// cgroups, only the use of this process counts. CPU is measured over at least a second.
 func Above(marks Marks) func() bool {
 	load := cgroup{folder: marks.Cgroup}
 	if load.folder == "" {

@@ -2,8 +2,8 @@
 //
 //   example.js pay ADDRESS USER...            pays once for each user
 //   example.js first ADDRESS                  checks once, with the default options
-//   example.js crowd ADDRESS CALLERS CALLS    that many callers pay for one user; prints how many did
-//   example.js queue ADDRESS CALLS            makes that many calls, one after another; prints ms
+//   example.js crowd ADDRESS CALLERS CALLS    pays CALLS times per caller; prints how many are allowed
+//   example.js queue ADDRESS CALLS            makes CALLS calls in sequence; prints the time in ms
 //   example.js modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends

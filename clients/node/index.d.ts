@@ -135,8 +135,8 @@ export class Client {
 }
 
 /** For the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its CPU or
- * memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine counts. Without
- * cgroups, only the use of this process counts. `cgroup`: the folder of another cgroup. */
+ * memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the machine's CPU or memory is the
+ * limit. Without cgroups, only the use of this process counts. `cgroup`: the folder of another cgroup. */
 export function above(marks: {cpu?: number; memory?: number; cgroup?: string}): () => boolean;
 
 /** For Express, and for other frameworks with functions of this form. `request.sluice` is the

@@ -5,8 +5,8 @@
   example.py pay_async ADDRESS USER...        the same, by a coroutine
   example.py pay_block ADDRESS USER...        the same, by `async with`
   example.py first ADDRESS                    checks once, with the default options
-  example.py crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-  example.py queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
+  example.py crowd ADDRESS THREADS CALLS      pays CALLS times per thread; prints how many are allowed
+  example.py queue ADDRESS CALLS              makes CALLS calls in sequence; prints the time in ms
   example.py modes ADDRESS                    charges 5 units, and gives 2 back; prints what is left
   example.py ask ADDRESS open|closed          checks once for each line of standard input
   example.py export ADDRESS                   holds a slot until standard input ends

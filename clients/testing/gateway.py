@@ -3,7 +3,7 @@
 the counters with the model's bills.
 
 Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: of the gateway, with its
-packages; TEST: such as GatewayTest.test_the_files_of_the_example_load
+packages; TEST: such as GatewayTest.test_the_example_files_can_be_loaded
 
 STREAMS: the number of concurrent streams of the last test, 100 unless set. In this test, a third of
 the streams is aborted at a random place, both servers are killed and started again, every message
@@ -173,7 +173,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
-    async def test_if_the_maximum_is_null_that_of_the_prices_applies(self):
+    async def test_if_max_tokens_is_null_the_maximum_of_the_price_list_applies(self):
         answer = await self.ask("customer-0", "50 tokens", stream=None, max_tokens=None, n=None)
         content = json.loads(await answer.body())["choices"][0]["message"]["content"]
         self.assertEqual(len(content.split()), 50)
@@ -200,7 +200,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
-    async def test_a_customer_who_hangs_up_while_the_gateway_ends_pays(self):
+    async def test_a_customer_who_disconnects_while_the_gateway_stops_pays(self):
         for _ in range(5):  # a race
             answer = await self.ask("customer-0", "50 tokens, 50 ms each")
             await anext(answer.events())
@@ -250,7 +250,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         answer = await self.ask("customer-0", "1 token")
         self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"))
 
-    async def test_the_files_of_the_example_load(self):
+    async def test_the_example_files_can_be_loaded(self):
         subprocess.run([BIN / "sluice", "validate", ROOT / "docker/llm/rules"], check=True,
                        stdout=subprocess.DEVNULL)
         gateway = Program(["node", FOLDER / "gateway.js"], LISTEN="127.0.0.1:0",
@@ -258,7 +258,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertIn("ready", await gateway.start())
         await gateway.kill()
 
-    async def test_in_a_storm_the_counters_equal_the_bills(self):
+    async def test_despite_failures_the_counters_equal_the_bills(self):
         asked = collections.Counter()
 
         async def stream(index):

@@ -6,7 +6,7 @@ Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: th
 The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
 modes, ask, export, reserve, settle, outcomes and serve. Tests these promises for every language:
 
-  a decorated method is limited, and learns when to retry
+  a decorated method is limited, and a denial says when to retry
   the first check after a start is answered within the default deadline
   50 threads get exactly what a limit allows
   units are charged and given back
@@ -19,7 +19,7 @@ modes, ask, export, reserve, settle, outcomes and serve. Tests these promises fo
   a reservation is settled with what was used, even if the work fails; its lease is renewed; a part
     beyond what is left is denied
   a settlement survives the end of the server, and the next server stores it; it is repeated only
-    for the set time, and only the set number of settlements wait
+    for the configured time, and only the configured number of settlements wait
   a limit that follows the load learns how the work went: from the work's error, from reports, and
     from the process's own load
   over HTTP, a denial is 429 with Retry-After, and answers to limited requests have RateLimit; over
@@ -45,7 +45,7 @@ import grpc
 
 RULES = pathlib.Path(__file__).with_name("rules")
 BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
-# The commands that limit a method, of which a language may have several.
+# The commands that limit a method. A language may have several such commands.
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
 # The commands that reserve.
 RESERVE = os.environ.get("RESERVE_COMMANDS", "reserve").split()
@@ -80,7 +80,7 @@ class Sluiced:
 
     @contextlib.contextmanager
     def silenced(self):
-        """Meanwhile, the server answers nothing. At the end, it answers all pending calls."""
+        """In the block, the server answers nothing. After the block, it answers all pending calls."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # until all its threads have stopped
         try:
@@ -148,8 +148,8 @@ class Line:
 
     @contextlib.contextmanager
     def breaking(self, lost, awaited=b""):
-        """Breaks at the end, after the client has sent something that contains `awaited`. The server gets it
-        unless `lost`."""
+        """Breaks the connection after the block, when the client has sent data that contains `awaited`. The
+        server gets these data unless `lost`."""
         self._awaited, self._seen = awaited, b""
         self._sent.clear()
         self._lost = lost
@@ -293,7 +293,7 @@ class ClientTest(unittest.TestCase):
                 self.sluiced.start()
                 wait_until(decided, "the next server decides")
 
-    def test_a_lease_is_kept_and_given_back_if_the_work_fails(self):
+    def test_a_lease_is_renewed_during_work_and_released_if_the_work_fails(self):
         holder = self.example("export")
         self.assertEqual(holder.line(), "held")
         for _ in range(2):
@@ -313,7 +313,7 @@ class ClientTest(unittest.TestCase):
 
         wait_until(renewed, "the lease is renewed")
 
-    def test_a_lease_is_free_after_a_crash(self):
+    def test_a_slot_is_free_after_a_crash_of_its_holder(self):
         holder = self.example("export")
         self.assertEqual(holder.line(), "held")
         self.assertGreater(slot_ends_in(self.sluiced.address), 0)
@@ -355,13 +355,13 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(settling.say("settle"), "settled")
         return settling.line()
 
-    def test_a_shutdown_waits_for_settlements_only_for_the_set_time(self):
+    def test_a_shutdown_waits_for_settlements_only_for_the_configured_time(self):
         self.assertEqual(self.settle_without_a_server("1", "600000", "10"), "2 lost")
 
-    def test_a_settlement_is_repeated_only_for_the_set_time(self):
+    def test_a_settlement_is_repeated_only_for_the_configured_time(self):
         self.assertEqual(self.settle_without_a_server("600000", "1", "10"), "2 lost")
 
-    def test_only_the_set_number_of_settlements_wait(self):
+    def test_only_the_configured_number_of_settlements_wait(self):
         settling = self.example("settle", "ann", "60000", "600000", "1")
         self.assertEqual(settling.line(), "held")
         with self.sluiced.silenced():

@@ -73,8 +73,9 @@ void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& a
                          asks_redis - all.begin()));
 }
 
-// Warns about weights, about `prefetch`, and about each limit that has no effect because another
-// limit of the same list denies every request that it would deny. `list` is the node of the limits.
+// Warns about weights and `prefetch`. Also warns about each limit that has no effect, because
+// another limit of the list denies every request that this limit would deny. `list` is the node of
+// the limits.
 void WarnAboutLimits(const ConfigValue& list, const std::vector<RuleLimit>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ConfigValue item = list.At(i, list.node().items[i]);

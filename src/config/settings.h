@@ -230,8 +230,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
                             {"deny", Unmatched::kDeny})},
       {"fleet_share", "SHARE", "auto",
        "this server's share of every limit while Redis is unavailable: auto (servers count each "
-       "other in Redis; a server is not ready until it has been counted; above 1,000 servers, none "
-       "has a share, and local denies) or a number",
+       "other in Redis; a server is not ready until it has been counted; above 1,000 servers, no "
+       "server has a share, so on_store_failure: local denies) or a number",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is unavailable",
@@ -248,7 +248,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetCount(to.max_keys, 1, 1'000'000'000)},
       {"max_memory", "SIZE", "256MiB",
        "maximum memory of the embedded store's counters, in KiB, MiB or GiB; a sliding log takes "
-       "24 bytes for each check admitted, a slot's holder 160",
+       "24 bytes for each admitted check, and each holder of a slot takes 160 bytes",
        SetBytes(to.max_memory)},
       {"envoy.rules", "DIR", "none",
        "directory of rule files of Envoy's rate limit service, which is served in addition to "

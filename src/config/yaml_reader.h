@@ -36,8 +36,9 @@ struct YamlItemStream {
   std::function<void(std::size_t index, const YamlNode& item)> take;
 };
 
-// Whether `*name` is replaced by a copy of the node marked `&name`, and `<<: *name` by the pairs of
-// that node whose keys the map does not have itself. The total size of all copies is bounded.
+// Whether aliases are resolved: `*name` is replaced by a copy of the node marked `&name`. In a map,
+// `<<: *name` is replaced by those pairs of that node whose keys the map does not have. The total
+// size of all copies is bounded.
 enum class YamlAliases { kRefused, kResolved };
 
 // Parses `text` and returns its document; kNull if there is none. Appends errors to `errors`, with

@@ -37,10 +37,10 @@ struct Share {
     return product / of + (rank < product % of ? 1 : 0);
   }
 
-  // If `taken` units of a counter are taken, this many of Of(limit) count as taken, so that
-  // Of(limit - taken) are left. If another limit of the same counter is larger, `taken` may exceed
-  // `limit`. Then more than the share counts as taken; otherwise the other limit would find too
-  // many units left. REQUIRES: both are from 0 to kMaxCost
+  // How many units of the share Of(limit) count as taken if `taken` units of the counter are taken:
+  // so many that Of(limit - taken) are left. `taken` may exceed `limit` if the counter has another,
+  // larger limit. Then the result exceeds Of(limit), because otherwise the other limit would find
+  // too many units left. REQUIRES: both are from 0 to kMaxCost
   std::int64_t TakenOf(std::int64_t limit, std::int64_t taken) const {
     const std::int64_t left = limit - taken;
     return Of(limit) - (left >= 0 ? Of(left) : -Of(-left));

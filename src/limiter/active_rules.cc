@@ -107,8 +107,8 @@ void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   if (!share || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
   spdlog::warn(
       "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s; "
-      "sluice_store_failures_total says why: if by timeout, unsent or overloaded, see "
-      "docs/outages.md, \"A rule that asks for too much\"",
+      "sluice_store_failures_total shows the kind of failure; if it is timeout, unsent or "
+      "overloaded, see docs/outages.md, \"A rule that asks for too much\"",
       rule.domain, rule.rule.name, *share * 100, FallbackWatch::kWindow.count());
 }
 
@@ -157,7 +157,8 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   show(row.least_limit, "sluice_adaptive_limit_min",
        "The lower bound of the limit of a rule with adapt, its min.", limit.lower_bound);
   show(row.slots_held, "sluice_adaptive_slots_held",
-       "Slots of a rule with adapt that are held after its latest check, at most its limit.",
+       "Slots of a rule with adapt that are held after its latest check; the value is at most the "
+       "limit.",
        verdict.limit - verdict.remaining);
 }
 
@@ -179,7 +180,7 @@ void ActiveRules::CountHold(std::string_view domain, std::string_view rule, Hold
   for (const bool up : {false, true}) {
     const std::int64_t slots = std::max<std::int64_t>(0, up ? moved : -moved);
     MetricIn(row.moves[up ? 1 : 0], "sluice_adaptive_moved_slots_total",
-             "Slots by which these holds moved the limit.",
+             "Slots by which released holds moved the limit of a rule with adapt.",
              [&] { return WithLabel("direction", up ? "up" : "down", LabelsOf(its)); })
         .Increment(static_cast<std::uint64_t>(slots));
   }

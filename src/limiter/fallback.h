@@ -5,10 +5,9 @@
 //   3. Rules with `on_store_failure: local` are decided here. Each counter starts from its last
 //      state, at this server's share. The admitted units and leases are pending.
 //   4. The part answers again. Its counters lack the units that servers admitted without it, until
-//      every server has charged them; and another server may notice later than this one that the
-//      part answers. So in a grace period, checks of these rules continue to be decided here. If
-//      connections to the part were not lost, the grace period ends as soon as this server has
-//      charged its own units.
+//      every server has charged them. Other servers may notice later that the part answers. So in
+//      a grace period, checks of these rules continue to be decided here. If connections to the
+//      part were not lost, the grace period ends as soon as this server has charged its own units.
 //   5. The store is charged with what is pending, each unit at most once.
 //
 // This class also handles what the store reports besides its answers. Times are on the store's
@@ -126,8 +125,8 @@ class Fallback final : public StoreListener {
 
  private:
   static constexpr std::size_t kMostAtOnce = 64;
-  // A change of a counter that the store rejected is sent again after this many rounds, a second.
-  // Meanwhile, it does not delay others.
+  // If the store rejected a counter, its pending changes are sent again after this many rounds,
+  // which take a second. Meanwhile, they do not delay other changes.
   static constexpr int kRoundsAfterRejection = 100;
   // No caller waits for a charge, so the timeout is longer than for a check.
   static constexpr std::chrono::seconds kChargeTimeout{1};

@@ -20,8 +20,8 @@ bool Prefetches(const CounterCheck& counter) {
 
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
-// Whether the check takes so many units that the counter may not refill to this number while
-// servers hold grants. The check may then have to wait until these grants are returned.
+// Whether the check takes so many units that the counter might not reach this number while servers
+// hold grants. The check may then have to wait until these grants are returned.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }

@@ -3,8 +3,9 @@
 //
 //   a check ─▶ Decides ─▶ every limit has units here: answered; if a grant ends soon, the next one
 //                 │        is asked for
-//                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
-//                    asks for a grant if the counter is checked often ─▶ reply ─▶ Learn
+//                 └▶ else Prepare: the check goes to the store, returns what is held of its
+//                    counters, and asks for a grant of each counter that is checked often
+//                    ─▶ reply ─▶ Learn
 //   a lease ─▶ Prepare: returns what is held, before the store decides the lease
 //   ReturnDue, on one io thread: shortly before a grant ends, returns what is not spent
 //

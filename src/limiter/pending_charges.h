@@ -87,7 +87,7 @@ class PendingCharges {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // The most charges that one Take looks at: some shards, each as a whole.
+  // When a Take has looked at this many charges, it finishes its shard, and looks at no other.
   static constexpr std::size_t kMostLookedAt = 4 * kMaxCounters / kShards;
 
   struct Shard {

@@ -38,7 +38,7 @@ class RecentStates {
   void Forget(std::string_view key, Time at);
 
  private:
-  // The `reset_at` of a counter of which only the time of the reset is known.
+  // The `reset_at` of an entry that only records that the counter was reset, at `seen.at`.
   static constexpr Time kWasReset = Time::min();
   static constexpr std::size_t kWays = 4;
   static constexpr std::size_t kGroups = kMaxCounters / kWays;

@@ -3,8 +3,8 @@
 //   shop pay ADDRESS USER...              pays once for each user
 //   shop pay_async ADDRESS USER...        the same, without blocking
 //   shop first ADDRESS                    checks once, with the default options
-//   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-//   shop queue ADDRESS CALLS              makes that many calls, one after another; prints ms
+//   shop crowd ADDRESS THREADS CALLS      pays CALLS times per thread; prints how many are allowed
+//   shop queue ADDRESS CALLS              makes CALLS calls in sequence; prints the time in ms
 //   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends

@@ -2,8 +2,8 @@
 //
 //	example pay ADDRESS USER...              pays once for each user
 //	example first ADDRESS                    checks once, with the default options
-//	example crowd ADDRESS THREADS CALLS      that many goroutines pay for one user; prints how many did
-//	example queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
+//	example crowd ADDRESS THREADS CALLS      pays CALLS times per goroutine; prints how many are allowed
+//	example queue ADDRESS CALLS              makes CALLS calls in sequence; prints the time in ms
 //	example modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends

@@ -46,8 +46,8 @@ import sluice.v1.Mode;
  * spring ADDRESS USER...         the same, by Spring's proxy
  * async ADDRESS USER...          the same, without blocking
  * first ADDRESS                  checks once, with the default options
- * crowd ADDRESS THREADS CALLS    that many threads pay for one user; prints how many did
- * queue ADDRESS CALLS            makes that many calls, one after another; prints milliseconds
+ * crowd ADDRESS THREADS CALLS    pays CALLS times per thread; prints how many are allowed
+ * queue ADDRESS CALLS            makes CALLS calls in sequence; prints the time in ms
  * modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
  * ask ADDRESS open|closed        checks once for each line of standard input
  * export ADDRESS                 holds a slot until standard input ends

@@ -80,8 +80,8 @@ function ownCgroup() {
 }
 
 // A function for the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its
-// CPU or memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the part of the machine
-// counts. Without cgroups, only the use of this process counts. CPU is measured over at least a
+// CPU or memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the machine's CPU or memory is
+// the limit. Without cgroups, only the use of this process counts. CPU is measured over at least a
 // second. `cgroup`: the folder of another cgroup.
 function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   const cpuTime = () => {  // ms

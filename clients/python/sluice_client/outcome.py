@@ -78,8 +78,8 @@ def is_overload(status: Any) -> bool:
 def above(*, cpu: float | None = None, memory: float | None = None,
           cgroup: str | None = None) -> Callable[[], bool]:
     """A function for Client(overloaded=…): whether this process's cgroup (v2) uses more than this part of its
-    CPU or memory: above(cpu=0.9, memory=0.85). If the cgroup has no limit, the part of the machine counts.
-    Without cgroups, only the use of this process counts. CPU is measured over at least a second.
+    CPU or memory: above(cpu=0.9, memory=0.85). If the cgroup has no limit, the machine's CPU or memory is the
+    limit. Without cgroups, only the use of this process counts. CPU is measured over at least a second.
     `cgroup`: the folder of another cgroup."""
     load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
     return lambda: ((cpu is not None and load.cpu() > cpu)

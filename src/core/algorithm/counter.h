@@ -79,9 +79,9 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
 // took slots under checks.lease. If no other check followed, the counter is then as if the check
 // had not happened. If other checks followed, the counter never has more units left than without
-// the undone check, with one exception: if earlier checks have been undone since, a bucket may have
-// more tokens. Without these earlier checks the bucket would have been full for a time, and would
-// have gained no tokens then. Units that no longer count are not removed again.
+// the undone check. There is one exception: if an earlier check has been undone, too, a bucket may
+// have more tokens. Without that earlier check, the bucket would have been full for some time, and
+// a full bucket gains no tokens. Units that no longer count are not removed again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 

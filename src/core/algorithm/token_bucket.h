@@ -153,10 +153,10 @@ struct TokenBucket : CommonFacts {
                                      const Snapshot& before) const;
 
   // The state to store after a settlement has changed the level by `more`. `found` is `stored`,
-  // advanced by this limit, which may no longer be in force. So the state keeps the time as stored:
-  // the next check adds the tokens since then at its own rate. But if this limit finds that the
-  // bucket was full, or may owe no more, it moves the time forward. Otherwise a charge would be
-  // paid with tokens that a full bucket does not get.
+  // advanced by this limit, which may no longer be in force. So the state keeps the stored time:
+  // the next check adds the tokens since then at its own rate. A charge moves the time forward in
+  // two cases. First: the bucket was full at times. A full bucket gains no tokens, so the charge
+  // must not be paid with tokens of these times. Second: otherwise the debt would be too large.
   State Settled(const State& stored, const State& found, std::int64_t more) const;
 
   // Grantable: the units from which a server may take a grant. Limited: `wish`, limited to what

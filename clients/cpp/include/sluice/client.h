@@ -71,9 +71,9 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
-// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome,
-// which is the reported one. If none is reported, it is IGNORE if an exception ends the work,
-// OVERLOAD if Options::overloaded returns true, and otherwise OK.
+// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome. If
+// no outcome is reported, it is IGNORE if an exception ends the work. Otherwise it is OVERLOAD if
+// Options::overloaded returns true, and OK if not.
 class Work {
  public:
   void Report(v1::HoldOutcome outcome) { outcome_ = outcome; }

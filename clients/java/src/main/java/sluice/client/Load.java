@@ -23,8 +23,9 @@ public final class Load {
 
   /**
    * Whether this process's cgroup (v2) uses more than this part of its CPU, or of its memory. A
-   * part of 1 or more is not checked. If the cgroup has no limit, the part of the machine counts.
-   * Without cgroups, only the use of this process counts. CPU is measured over at least a second.
+   * part of 1 or more is not checked. If the cgroup has no limit, the machine's CPU or memory is
+   * the limit. Without cgroups, only the use of this process counts. CPU is measured over at least
+   * a second.
    */
   public static BooleanSupplier above(double cpu, double memory) {
     Load load = new Load(ownCgroup());
