@@ -157,8 +157,7 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   show(row.least_limit, "sluice_adaptive_limit_min",
        "The lower bound of the limit of a rule with adapt, its min.", limit.lower_bound);
   show(row.slots_held, "sluice_adaptive_slots_held",
-       "Slots of a rule with adapt that are held after its latest check; the value is at most the "
-       "limit.",
+       "Slots of a rule with adapt that are held after its latest check; at most the limit.",
        verdict.limit - verdict.remaining);
 }
 
