@@ -122,7 +122,8 @@ func ceil(duration time.Duration) int64 {
 	return int64((duration + time.Second - 1) / time.Second)
 }
 
-// A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+// The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+// and the limit's index follow the name.
 func nameOf(limit *limitStatus) string {
 	ascii := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -5,9 +5,9 @@ callers.
 Usage: readme.py BIN README ARCHIVE...
 
 The section "A limited route" has the project's files, each as a block below a line with its name,
-and its commands. The last command serves. The new folder also has the files that the README
-requires: the archives, ca.pem and token. The environment, or a folder of settings among the
-archives, tells the tools to work offline.
+and its commands. The last command starts the project's server. The new folder also has the files
+that the README requires: the archives, ca.pem and token. The environment, or a folder of settings
+among the archives, tells the tools to work offline.
 """
 
 import contextlib

@@ -81,7 +81,7 @@ class ConfigValue {
     return std::nullopt;
   }
 
-  // The choice whose word is the text. Reports anything else and returns the first choice.
+  // The choice whose word equals the text. Reports anything else and returns the first choice.
   template <typename T>
   T OneOf(std::initializer_list<std::pair<std::string_view, T>> choices) const {
     std::vector<std::string_view> words;

@@ -48,10 +48,10 @@ void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   const std::int64_t most = MostAtOnce(limit.limit);
   for (const CountedAmount& counted : limit.counts) {
     if (counted.weight <= most) continue;
-    value.Warn(
-        fmt::format("never admits a request with \"{}\": each 1 of it is {} units, and the limit "
-                    "admits at most {} at once",
-                    counted.name, counted.weight, most));
+    value.Warn(fmt::format(
+        "never admits a request with \"{}\": an amount of 1 takes {} units, and the limit "
+        "admits at most {} at once",
+        counted.name, counted.weight, most));
   }
 }
 

@@ -30,8 +30,8 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// Adds to `name` the counters whose slots a decision of `taken_by` has taken. Counters of a shadow
-// rule are included only if the rule would have admitted the request.
+// Adds to `name` the counters that `taken_by` decided and whose slots were taken. Counters of a
+// shadow rule are included only if the rule would have admitted the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {

@@ -33,7 +33,7 @@ class DenyCache {
   // `clearings` must outlive this.
   explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
 
-  // A check, and when it is submitted to the store unless it is denied here.
+  // A check, and the time at which it is submitted to the store if it is not denied here.
   struct Asked {
     const StoreCheck& check;
     SteadyTime at;

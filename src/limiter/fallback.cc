@@ -234,8 +234,8 @@ void Fallback::RecordUnknown(std::int64_t units) const {
   metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
 }
 
-// Units that are no longer pending are in the store or on their way there. Then the store settles
-// the lease.
+// If units are no longer pending, they are in the store or on their way there, and the store
+// settles the lease.
 std::optional<LeaseOutcome> Fallback::SettleLease(const StoreCheck& settle) {
   std::vector<std::int64_t> used;
   for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);
@@ -270,8 +270,7 @@ void Fallback::OnPartFound(std::size_t part) {
   const MutexLock lock(mutex_);
   Part& found = parts_[part];
   if (found.state != PartState::kFailing) return;
-  // The longer the outage, the longer are the pauses between reconnects, so the grace period grows,
-  // too.
+  // The pauses between reconnects grow with the outage, so the grace period grows, too.
   found.until = now + std::clamp(2 * (now - found.since), Duration::zero(), kLongestGrace);
   Enter(found, PartState::kInGrace);
 }

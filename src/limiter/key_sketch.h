@@ -38,7 +38,7 @@ class KeySketch {
 
   void Count(const CountedKey& key);
 
-  // In no order.
+  // In no particular order.
   std::vector<Entry> entries() const;
 
   // About the highest count that a key without an entry may have had.

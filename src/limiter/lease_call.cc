@@ -27,7 +27,8 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   if (!name) return OnLease(name.error());
   name_ = std::move(*name);
   report_ = {};
-  // Without Redis there is only one store, so an id that was edited names the lease in it.
+  // Without Redis, there is only one store. If a caller has changed `store` to `local` in an id,
+  // the id still names the lease in that store.
   name_.local &= limiter_.falls_back();
   if (action == Action::kInspect && !name_.units) {
     return OnLease(InvalidArgument("lease_id: is a lease of slots; allowed is a lease of units"));

@@ -7,7 +7,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Dense in the range that callers notice: below 1 ms is good, above 20 ms many time out.
+// The bounds are densest where callers notice a difference: below 1 ms, answers are fast; above 20
+// ms, many callers time out.
 constexpr std::array<Histogram::Duration, 21> kBounds{
     microseconds(20),       microseconds(50),     microseconds(100),     microseconds(200),
     microseconds(300),      microseconds(500),    microseconds(750),     microseconds(1'000),

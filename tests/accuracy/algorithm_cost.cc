@@ -6,12 +6,14 @@
 // bytes    MEMORY USAGE of a real counter, with its key, after one check, and its maximum
 //          while `limit` checks come spread over the window. The counter is for a user whose name
 //          has 36 bytes, as UUIDs have.
-// script   mean run of the script (INFO commandstats) while one caller waits for each answer, so
-//          that every check is a call of its own.
-// alone    CPU of Redis' main thread (INFO cpu) per check in that time, with parsing and writing.
-// loaded   the same with 400 checks in flight, which share script calls, and the checks per call.
+// script   mean run time of the script (INFO commandstats). One caller waits for each answer, so
+//          every check is a script call of its own.
+// alone    CPU of Redis' main thread (INFO cpu) per check in the same rounds. This includes parsing
+//          the call and writing the answer.
+// loaded   the same CPU per check, but with 400 checks in flight. These share script calls; the last
+//          column is the number of checks in a call.
 //
-// Times are from the cheapest of five rounds: other work on the machine only adds to them. The
+// Times are from the cheapest of five rounds, because other work on the machine only adds to them. The
 // checks use 5,000 counters. They are admitted while the algorithm has room. Redis decides all of
 // them.
 #include <algorithm>
@@ -44,7 +46,7 @@ v1::CheckLimitRequest RequestOf(const Subject& subject, int user) {
                        fmt::format("{:08x}-8a3c-4d1e-9b7f-5c2e6a90d148", user));
 }
 
-// The numbers of an INFO section by name; those of one command as "command.field".
+// The numbers of an INFO section by name. A number of one command has the name "command.field".
 std::map<std::string, double> Info(test::RedisConnection& redis, const std::string& section) {
   std::map<std::string, double> numbers;
   std::istringstream lines(redis.Text({"INFO", section}));
@@ -85,7 +87,7 @@ struct Bytes {
   std::int64_t most = 0;
 };
 
-// One algorithm, in two sizes: the rules for costs and those for memory.
+// Measures one algorithm: the times with the rule of `subject`, the memory with that of `brief`.
 class Measurement {
  public:
   Measurement(const Subject& subject, const Subject& brief)
@@ -166,7 +168,7 @@ class Measurement {
   test::RedisConnection connection_;
 };
 
-// Whether the algorithm shares counter and script with another one.
+// Whether the algorithm has the same counter and script as another one.
 bool IsVariant(const std::string& name) {
   return name.find('-') != std::string::npos && name != "token_bucket-warmup";
 }

@@ -73,7 +73,7 @@ Arrivals Edges(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// For the picture. The rate is below the limit, except for one and a half windows that begin in the
+// For the picture docs/algorithms.svg. The rate is below the limit, except for one and a half windows that begin in the
 // middle of a window. In these, it is six times the limit.
 Arrivals Burst(const Size& size, const Span& span) {
   const Time edge = NextEdge(span.from, size.window);

@@ -58,8 +58,8 @@ TEST(Ideal, TokenBucket_MayWait_UsesTokensAddedDuringTheWait) {
   EXPECT_EQ(IdealTokenBucket(At({{0, 3}, {0, 2}, {499'999, 1}, {500'000, 1}}), bucket), 6);
 }
 
-// Ten a second when warm. Ten permits are stored in a second. The five expensive ones together cost
-// one second; cheap and new permits cost 0.1 s each.
+// A warm bucket admits ten a second. An unused bucket stores ten permits in a second. The five
+// expensive ones together cost one second. All other permits cost 0.1 s each.
 constexpr Warmup kWarmup{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
 Passages EveryMillisecond(int count) {
@@ -78,7 +78,7 @@ TEST(Ideal, WarmingBucket_IsColdAtFirst) {
 }
 
 TEST(Ideal, WarmingBucket_InUse_KeepsItsRate) {
-  // If a price is not a whole number of milliseconds, a start may be a millisecond late.
+  // If a price is not a whole number of milliseconds, a check may be admitted a millisecond late.
   EXPECT_NEAR(IdealWarmingBucket(EveryMillisecond(11'001), kWarmup), 106, 1);
 }
 

@@ -11,8 +11,9 @@ namespace sluice::accuracy {
 
 namespace {
 
-// In the order of decision. Decisions of one script call have the same time. Within a call, a
-// counter only fills, so a denied check would also be denied later. So grants can be ordered first.
+// Orders by the time of the decision. Checks of one script call have the same time; granted ones are
+// ordered first. This is right because a counter only fills during a call: a check that was denied
+// would also have been denied after the granted ones.
 bool DecidedEarlier(const Outcome& a, const Outcome& b) {
   return std::tuple(a.decided_at, !a.admitted) < std::tuple(b.decided_at, !b.admitted);
 }

@@ -92,8 +92,8 @@ TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests_CauseWarnings) {
 TEST(RuleWarnings, WeightThatTheLimitCannotHold_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 10/s, burst: 3000, counts: {in: "
                                "3000, out: 3001}}"),
-              ElementsAre("rules[0].limits[0]: never admits a request with \"out\": each 1 "
-                          "of it is 3001 units, and the limit admits at most 3000 at once"));
+              ElementsAre("rules[0].limits[0]: never admits a request with \"out\": an amount "
+                          "of 1 takes 3001 units, and the limit admits at most 3000 at once"));
 }
 
 TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {

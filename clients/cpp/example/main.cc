@@ -40,7 +40,7 @@ namespace {
 using sluice::Attributes;
 using Arguments = std::vector<std::string>;
 
-// Generous: an example must work on a busy machine.
+// The deadline is long, because an example must work on a busy machine.
 const sluice::Options kPatient = [] {
   sluice::Options options;
   options.deadline = std::chrono::minutes(1);

@@ -61,7 +61,7 @@ import sluice.v1.Mode;
  * </pre>
  */
 public final class Example {
-  // Generous: an example must work on a busy machine.
+  // Long, because an example must work on a busy machine.
   private static final Duration DEADLINE = Duration.ofMinutes(1);
   private static final BufferedReader INPUT =
       new BufferedReader(new InputStreamReader(System.in));

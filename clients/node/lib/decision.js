@@ -62,7 +62,8 @@ class NoAnswer extends Limited {}
 
 const denial = (decision) => (decision.answered ? new Limited(decision) : new NoAnswer(decision));
 
-// A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+// The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+// and the limit's index follow the name.
 function nameOf(limit) {
   const rule = limit.rule.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&');
   return limit.index ? `"${rule}/${limit.index}"` : `"${rule}"`;

@@ -23,8 +23,8 @@ class Leases {
   #lost = 0;
   #closed = false;
 
-  // call(method, request, timeout) returns a promise of the answer. isMistake(error): repeating the
-  // call cannot help.
+  // call(method, request, timeout) returns a promise of the answer. isMistake(error): whether
+  // repeating the call cannot help.
   constructor(call, isMistake, {maxSettlements, settleFor}) {
     this.#call = call;
     this.#isMistake = isMistake;

@@ -85,7 +85,8 @@ def seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos / 1e9
 
 
-# A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+# The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+# and the limit's index follow the name.
 def _name(limit: pb.LimitStatus) -> str:
     rule = "".join(c if " " <= c < "\x7f" else "?" for c in limit.rule)
     rule = rule.replace("\\", "\\\\").replace('"', '\\"')

@@ -55,8 +55,8 @@ struct LearnedLimit {
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
   // While fewer than four fifths of the limit's slots are held, the limit does not rise above this
-  // value. So an idle service can only bring back a higher limit that was lost while it was idle.
-  // The sign is negative during the first rise, in which the limit rises faster.
+  // value. So the limit can recover what it lost in such a time, but an idle service never raises
+  // it further. Negative during the first rise, in which the limit rises in larger steps.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.

@@ -118,8 +118,7 @@ struct UsageSnapshot {
   Time reset_at;             // when the last unit stops counting; undefined if no unit counts
   Time retry_at;             // when the check after the granted ones would be admitted
 
-  // Whether `reset_at` says exactly when units were taken. In the result of HeldOfCharged, it does
-  // not.
+  // Whether `reset_at` says exactly when units were taken. False in results of HeldOfCharged.
   bool IsExact() const { return retry_at > Time(); }
 
   bool operator==(const UsageSnapshot&) const = default;

@@ -104,8 +104,7 @@ ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState&
 
 // What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
 // record. The earlier the charge was, the less is given back. It is then not known exactly when
-// these units leave a sliding window. So if the window has none of them left, no other units are
-// refunded in their place.
+// these units leave a sliding window. So Undo must not refund other units in their place.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and

@@ -123,8 +123,8 @@ struct SlidingWindow : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`, if the check's sub-window
   // still counts. If the sub-window has fewer than `cost` units, refunds of newer units have
-  // removed some of them, and the newer units still count in their place. So the oldest units are
-  // refunded for these.
+  // removed some of them, and the newer units still count in their place. So the oldest units of
+  // the window are refunded instead.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};

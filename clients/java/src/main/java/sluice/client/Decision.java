@@ -94,7 +94,8 @@ public final class Decision extends Work {
     return (millis + 999) / 1000;
   }
 
-  // A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+  // The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first,
+  // "/" and the limit's index follow the name.
   private static String nameOf(LimitStatus limit) {
     String rule = limit.getRule().replaceAll("[^ -~]", "?").replaceAll("([\"\\\\])", "\\\\$1");
     return limit.getIndex() > 0 ? "\"" + rule + "/" + limit.getIndex() + "\"" : "\"" + rule + "\"";
