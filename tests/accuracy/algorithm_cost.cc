@@ -10,12 +10,12 @@
 //          every check is a script call of its own.
 // alone    CPU of Redis' main thread (INFO cpu) per check in the same rounds. This includes parsing
 //          the call and writing the answer.
-// loaded   the same CPU per check, but with 400 checks in flight. These share script calls; the last
-//          column is the number of checks in a call.
+// loaded   the same CPU per check, but with 400 checks in flight. These share script calls; the
+//          last column is the number of checks in a call.
 //
-// Times are from the cheapest of five rounds, because other work on the machine only adds to them. The
-// checks use 5,000 counters. They are admitted while the algorithm has room. Redis decides all of
-// them.
+// Times are from the cheapest of five rounds, because other work on the machine only adds to them.
+// The checks use 5,000 counters. They are admitted while the algorithm has room. Redis decides all
+// of them.
 #include <algorithm>
 #include <cstdio>
 #include <map>

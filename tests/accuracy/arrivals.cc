@@ -73,8 +73,8 @@ Arrivals Edges(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// For the picture docs/algorithms.svg. The rate is below the limit, except for one and a half windows that begin in the
-// middle of a window. In these, it is six times the limit.
+// For the picture docs/algorithms.svg. The rate is below the limit, except for one and a half
+// windows that begin in the middle of a window. In these, it is six times the limit.
 Arrivals Burst(const Size& size, const Span& span) {
   const Time edge = NextEdge(span.from, size.window);
   const Duration window = size.window;

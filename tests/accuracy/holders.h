@@ -42,9 +42,9 @@ std::string RuleOf(const Holding& holding);
 // machine, so that the store's clock can time releases.
 Usage Hold(test::Fleet& fleet, const Holding& holding);
 
-// `promise.over` counts admissions while all slots were certainly held. It also includes the callers
-// over the limit that the resource counted at once. `missing` counts denials while a slot was
-// certainly free. A pure function.
+// `promise.over` counts admissions while all slots were certainly held. It also includes the
+// callers over the limit that the resource counted at once. `missing` counts denials while a slot
+// was certainly free. A pure function.
 Judgement Judge(const Usage& usage, const Holding& holding);
 
 }  // namespace sluice::accuracy

@@ -60,8 +60,8 @@ Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration
 
 Findings CheckEveryLength(const Passages& admitted, const Drip& drip) {
   // For each passage, finds the fullest interval that ends with it. `level` is the units before a
-  // passage, minus the units that the rate allows until then, times `period` to stay an integer. The
-  // fullest interval begins at the passage with the lowest level.
+  // passage, minus the units that the rate allows until then, times `period` to stay an integer.
+  // The fullest interval begins at the passage with the lowest level.
   Findings findings;
   std::int64_t units = 0;
   std::int64_t lowest = 0;

@@ -1,5 +1,5 @@
-// Converts a time of Redis' clock to this process' monotonic clock, so that callers can send checks at
-// times of Redis' clock.
+// Converts a time of Redis' clock to this process' monotonic clock, so that callers can send checks
+// at times of Redis' clock.
 //
 // Now is not thread-safe. SteadyAt is thread-safe.
 #pragma once

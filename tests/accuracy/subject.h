@@ -46,8 +46,8 @@ std::vector<Subject> Subjects(const Size& size);
 // Whether the servers' deny caches are enabled.
 enum class DenyCache { kOn, kOff };
 
-// The rules for all subjects, with a counter for each user. If Redis does not answer, checks are
-// denied, so that only Redis' decisions are measured.
+// The rules for all subjects, with a counter for each user. If Redis does not answer, checks fail
+// with an error, so that only Redis' decisions are measured.
 std::string RulesOf(const std::vector<Subject>& subjects, DenyCache deny_cache);
 
 }  // namespace sluice::accuracy

@@ -166,7 +166,7 @@ class AttackTest(unittest.TestCase):
             running.wait_until(lambda: self.asks_redis(server), 10, "Redis is asked again")
 
     def asks_redis(self, server):
-        """Asks twice: after the first decision by Redis, some more are still local."""
+        """Asks twice, because some decisions are still local after the first one by Redis."""
         peek = check("/daily", "other", cost=0)
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 
@@ -187,5 +187,6 @@ class AttackTest(unittest.TestCase):
                 self.admitted[source] += 1
 
     def judge(self):
-        """By default, expects no admission, since the limits were used up before the attack."""
+        """Expects no admission, since the limits were used up before the attack. Some attacks
+        override this."""
         self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")

@@ -58,7 +58,8 @@ OPEN_AT_ONCE = 60  # calls of a connection
 TIMEOUTS = ("", "", "", "1n", "100u", "500u", "1m", "3m", "9m", "10m", "11m", "13m", "25m")
 BATCH_PATH = PATH + b"s"
 RELEASE_PATH = b"/sluice.v1.RateLimiter/ReleaseLease"
-# Seconds until a caller cancels. A server notices a reset only within a second after its answer.
+# Seconds until a caller cancels. If the answer was sent before, the server notices the cancellation
+# only within a second after the answer.
 PATIENCE = 0.5
 
 HELD = """local held = {}

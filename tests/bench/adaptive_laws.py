@@ -4,13 +4,13 @@
     tests/bench/adaptive_laws.py [--seed 1] [--only NAME]
 
 The law of `adapt` (docs/adaptive.md) is StepLaw; src/core/algorithm/adaptive_limit.h is the same in
-C++. The other laws are AIMD with one limit for the fleet, and two gradient laws as published, which
-each caller runs for itself. All are compared to the best fixed limit, found by trying fixed limits.
+C++. The other laws are AIMD with one limit for the fleet, and two gradient laws as published. Each
+caller runs its own gradient law. All laws are compared to the best fixed limit.
 
-The best fixed limit is the largest one that keeps the share; the rate is compared to the highest
-rate of all fixed limits that keep it. A law has settled as soon as the mean limit of five seconds
-stays within 15 % of the best. Swing is the difference between the highest and the lowest limit in
-the minute after that.
+The program tries fixed limits. The best one is the largest that keeps the share: at least 90 % of
+requests end within the latency. The rate is compared to the highest rate of all fixed limits that
+keep the share. A law has settled as soon as the mean limit of five seconds stays within 15 % of the
+best. Swing is the difference between the highest and the lowest limit in the minute after that.
 """
 import argparse
 import collections
@@ -143,7 +143,9 @@ class StepLaw:
 
 
 class AimdLaw:
-    """If a round misses the share, the limit falls by a tenth, at most once per latency. Otherwise it rises by one slot per round while four fifths are held."""
+    """If a round misses the share, the limit falls by a tenth, at most once per
+    latency. Otherwise it rises by one slot per round if callers have held four fifths of the limit.
+    """
 
     shared = True
 

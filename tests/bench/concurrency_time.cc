@@ -1,6 +1,6 @@
 // Measures one check on a concurrency counter at the documented maximum of slots. All slots are
 // held, each under its own lease. Measures how long a script call blocks Redis, and the CPU time in
-// the embedded store. In both, a check must not cost more if there are more holders.
+// the embedded store. In both, the cost of a check must not grow with the number of holders.
 //
 //   build/release/bench/concurrency_time [LIMIT]
 #include <algorithm>

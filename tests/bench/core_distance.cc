@@ -1,6 +1,6 @@
-// Measures how long a cache line takes from the first core to the last: about 40 ns if the cores
-// share a cache, 160 ns and more if not. A host may move the cores of a virtual machine at any
-// time. If the cores do not share a cache, cooperating threads are about half as fast.
+// Measures how long a cache line takes from the first core to the last one: about 40 ns if the
+// cores share a cache, otherwise 160 ns and more. A host may move the cores of a virtual machine at
+// any time. If the cores do not share a cache, cooperating threads are about half as fast.
 //
 //   build/release/bench/core_distance
 #include <algorithm>

@@ -4,9 +4,9 @@
 //   build/release/bench/envoy_throughput [--rounds 5] [--seconds 2] [--connections 8] [--in-flight
 //   32]
 //
-// Prints the medians, and their ratio to that of CheckLimit; then, with Redis stopped, the 99.9th
-// percentile of the time of a descriptor in the server. Load generator, server and Redis share the
-// machine, so run nothing else on it.
+// Prints the median of each kind of call, and its ratio to the median of CheckLimit. Then stops
+// Redis and prints the 99.9th percentile of the server's time for a descriptor. Load generator,
+// server and Redis share the machine, so run nothing else on it.
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 

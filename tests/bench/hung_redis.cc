@@ -116,7 +116,8 @@ class Measurement {
             .fallbacks = stats.sources[v1::SOURCE_FALLBACK]};
   }
 
-  // Each server is asked twice: after the first decision by Redis, some more are local.
+  // Each server is asked twice, because some decisions are still local after the first one by
+  // Redis.
   bool DecidedByStore() {
     const auto check = [this] { return fleet_.Check(CheckOf("bench", "/daily", "probe")); };
     return check().of_store() && check().of_store();

@@ -1,5 +1,6 @@
-// Measures what a lease of units costs Redis in full packs: its CPU for a take and for a
-// settlement, compared with a plain check of the same counters, and the memory of a record.
+// Measures what a lease of units costs Redis: its CPU for a take and for a settlement, compared
+// with a plain check of the same counters, and the memory of a record. Each script call carries as
+// many checks as fit (a full pack).
 //
 //   build/release/bench/lease_cost
 #include <time.h>

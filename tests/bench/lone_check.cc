@@ -1,13 +1,13 @@
 // Measures what a check costs Redis if it is alone in its script call. Compares it with the usual
 // tutorial script (INCRBY and EXPIRE). One call is in flight. Redis' CPU is that of its process.
-// Each case alternates with the tutorial's script, `--pairs` times, and is compared within each
-// pair.
+// Each case and the tutorial's script run alternately, in `--pairs` pairs. The ratio is computed
+// within each pair.
 //
 //   build/release/bench/lone_check [--pairs 60] [--calls 500] [--case NAME]
 //                                [--record FILE | --versus FILE]
 //
-// --record only writes the calls of this build to a file. If another build gets that file as
-// --versus, it compares its own cases with them.
+// --record only writes the calls of this build to a file. To compare another build with this one,
+// run that build with --versus and this file.
 #include <hiredis/hiredis.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
 // Measures the cost of Sluice's own gRPC server: like noop_server.cc, but on rpc/http2. Prints
-// `ready grpc=HOST:PORT` and runs until killed; --help.
+// `ready grpc=HOST:PORT` and runs until killed. --help lists the flags.
 #include <unistd.h>
 
 #include <cstdio>

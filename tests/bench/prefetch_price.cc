@@ -1,5 +1,5 @@
-// Measures the cost of `prefetch` for callers: checks that are denied although an exact bucket
-// would admit them. Also measures the calls of the store that are saved. Runs in virtual time, with
+// Measures the cost of `prefetch` for callers: the checks that are denied although an exact bucket
+// would admit them. Also measures how many calls to the store it saves. Runs in virtual time, with
 // the servers' own code for grants, and the embedded store instead of Redis. A second store,
 // without prefetch, gets the same checks. Calls take no time.
 //
@@ -76,7 +76,7 @@ class Server {
     return check.admitted;
   }
 
-  // When the grant must be returned, or may be forgotten.
+  // When the grant must be returned. If no grant is held: when its state may be forgotten.
   BootTime due() const {
     if (!held_) return BootTime::max();
     return held_->holds() ? held_->end() - GrantTable::kReturnEvery : held_->forgotten();

@@ -67,7 +67,8 @@ class Cluster(Stand):
         running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
 
     def is_whole(self):
-        """All nodes agree on slots. Otherwise a slot whose new owner dies would have no owner."""
+        """Whether every master has a replica, and all nodes agree on the owners of slots. Without
+        this agreement, a slot would have no owner after its new owner dies."""
         roles = [ask(port, "ROLE") for port in self.ports]
         states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
         return (all("cluster_state:ok" in state for state in states)
@@ -94,7 +95,7 @@ class Cluster(Stand):
 
             running.wait_until(is_greater, PATIENCE, "the new owner's epoch is greater")
             taken("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
-            # If the node has given up its last slot, it has become a replica and rejects the
+            # If the old owner has given up its last slot, it has become a replica and rejects the
             # command.
             with contextlib.suppress(RedisError):
                 given("CLUSTER", "SETSLOT", slot, "NODE", ids[1])

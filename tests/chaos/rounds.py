@@ -88,7 +88,8 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # An outage may admit the limit a second time. A Redis that loses its data may do so, too.
+        # An outage may admit the limit a second time. If Redis loses its data, it may
+        # admit the limit once more.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
                         f"/local admits at most {limits} limits")
@@ -115,9 +116,8 @@ class Round:
             yield {name: value - base.get(name, 0) for name, value in server.metrics().items()}
 
     def judge_lateness(self):
-        """No check takes longer than the sum of redis.timeout, 5 ms and the lateness of its loop.
-        If the loop was late by half of redis.timeout, the check may wait for redis.timeout and this
-        lateness a second time."""
+        """No check takes longer than redis.timeout + 5 ms + the lateness of its loop. If the loop
+        was late by at least half of redis.timeout, redis.timeout and the lateness may count twice."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),

@@ -1,7 +1,7 @@
 """The tools of an attack: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
-An attack is a module with attack(attacker), which returns the server's mistakes as a list of
-sentences. It runs in a process of the lowest priority. An attack that is a load goes on until
+An attack is a module with attack(attacker), which returns a list of sentences: what the server did
+wrong. It runs in a process of the lowest priority. An attack that is a load goes on until
 attacker.over().
 """
 
@@ -104,8 +104,8 @@ class Attacker:
         self.address_count, self.addresses = len(addresses), itertools.cycle(addresses)
 
     def over(self, wait=0.0):
-        """Whether the attack's time is over. Waits for that, at most `wait` seconds (None: without
-        limit). Honest callers start after the first call of over().
+        """Waits at most `wait` seconds (None: without limit) for the end of the attack's time.
+        Returns whether it is over. Honest callers start after the first call of over().
         """
         self.begun.set()
         return self.stopped.wait(wait)

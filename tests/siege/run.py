@@ -8,7 +8,8 @@ its own. Prints a table. The exit status is 1 if an attack succeeds. An attack f
 is true while it runs:
 
   - honest callers with a token get 99 % of their answers over gRPC and over HTTP
-  - their p99 is at most --slower times (5) as long as beside a process that only uses CPU
+  - their p99 is at most 5 times (--slower) as long as without an attack, beside a process that
+    only uses CPU
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
   - the server treats the attacker as it should: each attack defines how
@@ -16,8 +17,8 @@ is true while it runs:
 Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
 Their token is valid for another domain only. --together runs all attacks on the same kind of server
 at the same time. --settle 60: 60 seconds after the last attack, memory is within 64 MiB of the start.
---redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds
-only if it does each time, because other processes of the machine slow honest callers as well.
+--redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack
+succeeds only if it succeeds three times, because other processes may slow honest callers, too.
 """
 
 import argparse

@@ -110,8 +110,8 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   Break(fmt::format("{} was answered with status {}", question.subject.endpoint, status));
 }
 
-// An answer takes at most `redis.timeout`, twice that if the loop was late, plus the time for which
-// its network and its server were stalled.
+// An answer takes at most twice `redis.timeout` and 5 ms, plus the time of its network and the time
+// for which its server was stalled. It needs the second `redis.timeout` if the loop was late.
 void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const Fleet& fleet = context_.fleet;
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
@@ -301,9 +301,10 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, if only some checks of a counter take leases, the checks of this counter may need
-// several calls, one after the other, and other checks wait behind them. If Redis' clock jumps
-// back, a grace period may seem to begin again.
+// Whether Redis must decide the call, since the last fault is long over. Exceptions: if only some
+// checks of a counter in a batch take leases, they may need several calls to a cluster, one after
+// the other, and other checks wait behind them. If Redis' clock jumps back, a grace period may seem
+// to begin again.
 bool Answers::ExpectsHealth(const Call& call) const {
   const Duration wait = 2 * kRedisTimeout + context_.fleet.network_time();
   const bool waits_long =

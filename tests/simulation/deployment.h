@@ -20,8 +20,8 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // Called with the counters of a master and of its promoted standby, or those before and after a
-  // reset.
+  // Called after a failover with the counters of the master and of the promoted standby, and after
+  // a reset with the counters before and after it.
   enum class Loss { kFailover, kReset };
   using OnTakeOver = std::function<void(const Script::Counters& master,
                                         const Script::Counters& standby, Loss loss)>;

@@ -64,7 +64,7 @@ std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
   return link;
 }
 
-// If a server is late to reload, it may even go back to an older version.
+// Two reloads may overlap. Then a server may get the older version last.
 void Fleet::Reload() {
   const int version = rules_.versions() - 1;
   for (std::size_t i = 0; i < servers_.size(); ++i) {

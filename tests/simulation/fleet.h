@@ -41,7 +41,7 @@ class Fleet {
   void Stall();  // one of the servers
   void MoveSlot() { redis_.MoveSlot(); }
 
-  // Resets the counters of a subject at one of the servers, for all.
+  // Resets the counters of a subject in Redis, by a request to one of the servers.
   void Reset(const Subject& subject) { servers_[world_.Below(kServers)]->Reset(subject); }
 
   // Gives the latest version of the rules to the servers, at a different time to each.
@@ -67,8 +67,8 @@ class Fleet {
   // The total time for which servers were stalled.
   Duration stalls() const { return stalls_; }
 
-  // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one, or
-  // crashed.
+  // Whether a server crashed, or had to give up an attempt to learn the outcome of a call or to
+  // undo a call.
   bool IsInDoubt() const;
   // See SluiceServer. The sum over all servers.
   std::int64_t unknown_units() const {

@@ -275,10 +275,10 @@ bool Leases::IsApplied(const Attempt& attempt) const {
          (attempt.fate == Fate::kQueued && attempt.crashes == fleet.CrashesOf(attempt.server));
 }
 
-// How settling changed what a counter holds. Units that fallback admitted count toward the maximum
-// that the counter may hold, not toward the minimum. But if some units left a bucket before the
-// bucket was charged, they are given back as if they had been charged. If it is unknown whether the
-// units were charged, they may stay.
+// The range by which settling changed what a counter holds. For units that fallback admitted, the
+// minimum is 0. Exception: if some of them left a bucket before the bucket was charged, settling
+// gives them back as if they had been charged, so the minimum may be negative. If it is unknown
+// whether the units were charged, they may stay, so the maximum is at least 0.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};

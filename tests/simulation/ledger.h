@@ -45,7 +45,8 @@ class Ledger {
   void Return(const std::string& counter, std::int64_t units) {
     accounts_[counter].returned += units;
   }
-  // If a leased check is undone, its units stay: nothing is given back here.
+  // Records units that may stay charged after an undo: the check took a lease, and the limit does
+  // not refund in full.
   void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
   // Called at the end: settling leases has changed what the counter holds by this much.
   void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {

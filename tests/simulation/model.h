@@ -86,8 +86,8 @@ class Model {
   // Whether a check would have been denied at any time of the period.
   bool Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
               const Period& period) const;
-  // Whether units were given back during the period by calls that `server` did not send, or may
-  // have been added by a limit with another rate.
+  // Whether units were given back during the period by calls that `server` did not send. Also true
+  // if a limit with another rate may have added units.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
 

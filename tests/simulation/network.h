@@ -42,7 +42,7 @@ class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(World& world, const LinkOptions& options) : world_(world), options_(options) {}
 
-  // Delivers the bytes that have arrived before, as a listening kernel keeps them.
+  // Delivers the bytes that arrived before `wire` joined. A kernel keeps such bytes, too.
   void Join(Wire* wire);
   void Join(Remote* remote) { remote_ = remote; }
 

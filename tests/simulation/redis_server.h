@@ -57,8 +57,9 @@ class RedisServer {
   void SetSlow(Duration per_command) { per_command_ = per_command; }
   void CutConnections() { RespSession::CloseAll(open_); }
 
-  // Becomes a replica (which answers the waiting commands), or a master with these counters.
+  // Becomes a replica, then answers the waiting commands as a replica.
   void Demote();
+  // Becomes a master with `counters`.
   void Promote(Script::Counters counters);
 
   Script::Counters& counters() { return counters_; }

@@ -28,7 +28,7 @@ const Endpoint kEndpoints[] = {
     {"window", {0}}, {"bucket", {1}}, {"log", {2}},    {"segments", {3}},    {"queue", {4}},
     {"warm", {5}},   {"slots", {8}},  {"two", {0, 1}}, {"three", {2, 4, 8}},
 };
-// The rules of these endpoints may be prefetched. Of the last endpoint, only one rule may be.
+// Endpoints whose rules may be prefetched, except rule 0 of the last endpoint.
 const Endpoint kBusyEndpoints[] = {
     {"pool", {kPoolRule}},
     {"quota", {kQuotaRule}},
@@ -91,7 +91,7 @@ Limit MakeLimit(std::size_t rule, std::int64_t units, bool fast) {
   }
 }
 
-// The values differ between limits of different identity.
+// Limits of different identities have different values.
 Limit MakeLimit(const Identity& identity, bool large, bool fast) {
   const int units = (large ? 8 : 4) + (identity.by_team ? 2 : 0) + (identity.second ? 1 : 0);
   return MakeLimit(identity.rule, units, fast);

@@ -92,7 +92,8 @@ class Schedule {
   // with resets take no leases.
   const bool is_busy_;
   const bool resets_ = is_busy_ && world_.OneIn(4);
-  // Redis' clock jumps. Leases end by that clock, and callers do not know of the jump.
+  // Redis' clock jumps. Leases end by that clock, and callers do not know of the jump, so schedules
+  // with jumps take no leases.
   const bool jumps_ = is_busy_ && world_.OneIn(5);
   const bool leases_busily_ = MayLease() && world_.OneIn(3);
 };
@@ -106,8 +107,8 @@ void Schedule::ScheduleCalls(std::uint64_t n, Duration begin) {
   }
 }
 
-// Trickles, in which servers take units and return them, and rushes, which use all that is left.
-// Many rushes follow a trickle of the same subject, while servers hold units.
+// Schedules trickles and rushes. In a trickle, servers take units and return them. A rush uses all
+// units that are left. Many rushes follow a trickle of the same subject, while servers hold units.
 void Schedule::ScheduleBusyCalls() {
   const Subject subjects[] = {rules_.DrawBusySubject(), rules_.DrawBusySubject()};
   Duration begin(0);

@@ -2,9 +2,9 @@
 // core, so that a simulation runs without a Lua interpreter. Its counterpart is
 // scripts/lua/check.lua; the differential test compares the algorithms.
 //
-// Each check is decided twice: by the counters and records under its keys, which expire and move,
-// and by the true counters, which are identified by what they count, and the true records. The
-// decisions must agree.
+// Each check is decided twice. The first decision uses the counters and records under the keys of
+// the call; keys expire and move. The second uses the true records and the true counters, which are
+// identified by what they count. The decisions must agree.
 //
 // One thread.
 #pragma once

@@ -38,7 +38,7 @@ void ForgetExpired(std::vector<Draft>& drafts) {
   }
 }
 
-// Whether both have learned the same, even if that hardly changes the limit in force.
+// Whether slots have learned exactly the same in both drafts. True for other counters.
 bool HaveLearnedAlike(const Draft& a, const Draft& b) {
   const auto* const slots = std::get_if<Concurrency::State>(&a.state);
   return slots == nullptr || slots->learned == std::get<Concurrency::State>(b.state).learned;
@@ -96,7 +96,8 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   Read(counters_.by_name, check, true_drafts);
   const std::vector<double> decided =
       simulation::Decide(check, drafts, counters_.records, call_.planted);
-  // If the design itself is at fault, only the use of units shows it.
+  // Faults of the design are planted in both decisions, which then agree. Only the use of units
+  // shows these faults.
   const Planted in_design = IsOfDesign(call_.planted) ? call_.planted : Planted::kNothing;
   const std::vector<double> expected =
       simulation::Decide(check, true_drafts, counters_.true_records, in_design);

@@ -59,8 +59,8 @@ void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<D
   }
 }
 
-// Writes for each group its grants and the snapshots. Returns what a lease then holds of each
-// counter.
+// Decides each group. Writes how many checks the group grants, and the snapshots of its counters.
+// Returns what a lease then holds of each counter.
 std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
                                std::vector<double>& out) {
   std::vector<Held> held(drafts.size());
@@ -103,8 +103,8 @@ void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   }
 }
 
-// No limit here is as large. The fault that swaps replies passes values that are not numbers of
-// units.
+// Larger than every limit here. If replies are swapped (a planted fault), a call may pass a value
+// that is not a number of units.
 constexpr double kMostUnitsOut = 1e6;
 
 // Applies any other mode to one counter.

@@ -64,7 +64,8 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   return done;
 }
 
-// A charge enters slots. Units of other limits are in the counter already.
+// A charge enters the slots of a lease in their counter. The units of other limits are in their
+// counters already.
 ChangeResult ChangeOne(const RecordedCheck& recorded, const Held& held, bool admitted,
                        Draft& draft) {
   const Mode mode = recorded.check.asked.demand.mode;

@@ -75,7 +75,7 @@ TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   RunFor(milliseconds(5));
   EXPECT_THAT(undos_started_, testing::ElementsAre(key));
   EXPECT_THAT(undone_, testing::ElementsAre(testing::Pair(key, 99)));
-  EXPECT_EQ(grants_undone_, 0) << "the return got no grant itself";
+  EXPECT_EQ(grants_undone_, 0) << "a return must get no grant";
 }
 
 // Two failovers: the node hangs, loses its slots, gets them back, and then runs the check. The
@@ -101,7 +101,7 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   RunFor(milliseconds(5));
   redis_[0]->Resume();
   RunFor(milliseconds(1));
-  EXPECT_EQ(Used(0, key), 1) << "the check is to be run late";
+  EXPECT_EQ(Used(0, key), 1) << "the node must run the check late";
   RunFor(std::chrono::seconds(5));
   EXPECT_EQ(Used(0, key), 0);
 }
@@ -170,7 +170,7 @@ TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   });
   RunFor(milliseconds(5));
   EXPECT_EQ(Used(0, here), 1);
-  EXPECT_EQ(split.place, -1) << "it is to be decided by both nodes";
+  EXPECT_EQ(split.place, -1) << "the check is decided only by the replies of both nodes";
   RunFor(milliseconds(20));
   EXPECT_TRUE(split.failure());
   redis_[1]->Resume();
@@ -202,7 +202,7 @@ TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
     servers_.At(kAddresses[0]).breaker.Open("by another thread");
   });
   while (Used(0, stays) == 0) RunFor(Duration(10));
-  EXPECT_EQ(split.place, -1) << "it is to be decided by both nodes";
+  EXPECT_EQ(split.place, -1) << "the check is decided only by the replies of both nodes";
   RunFor(milliseconds(20));
   EXPECT_TRUE(split.failure());
   redis_[1]->Resume();
@@ -257,7 +257,7 @@ TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_CheckGetsMoreTimeOnlyOnce
   RunFor(std::chrono::seconds(1));
 }
 
-// A reply that arrives after the owner was answered may be a redirect.
+// The reply to the check is a redirect and comes after the caller was answered.
 TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   const std::string key = KeyAt(0);
   redis_[0]->Hang();
@@ -270,7 +270,7 @@ TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   EXPECT_EQ(Used(0, key) + Used(1, key), 0);
 }
 
-// An answer of another node does not show that this node works.
+// The probe is answered by another node, so the answer does not show that this node works.
 TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
   slots_.Replace(0, kAddresses[1]);

@@ -65,9 +65,9 @@ Duration Uses::Ahead(Time now) const {
   return ahead;
 }
 
-// If the clock jumps ahead, units that are out count a second time; for the time that it skips, see
-// JudgeBucket. If it jumps back by a long time, a window may end before the grants that are out,
-// which keep their lives.
+// After a jump ahead or a long jump back, servers may still use the units that are out, although
+// the counter may admit these units again. JudgeBucket accounts for the time that a jump ahead
+// skips.
 void Uses::Jump(Duration by, const Deployment& redis, Time now) {
   jumps_.push_back({now, by});
   if (by < Duration() && !IsLong(by)) return;
@@ -135,8 +135,8 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
 }
 
 // The time whose refills may be used: the length of the interval. If checks that were undone later
-// were in flight when the interval began, also the time before the interval, back to the last
-// moment when no such check was in flight. `undone` is sorted by its beginnings.
+// were in flight when the interval began, the time begins earlier: at the last moment when no such
+// check was in flight. `undone` is sorted by its beginnings.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   std::optional<Time> until;
@@ -149,11 +149,11 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
   return interval.end - (!until || *until < interval.begin ? interval.begin : since);
 }
 
-// In 1/period of a unit. A check may be under way when the interval begins, and be undone in the
-// interval. It then gives back its units, minus those that a bucket without the check would have
-// lost because it was full. But the undo cannot know that the bucket was full only because other
-// checks were undone before. So what refilled while such checks were under way may be used once
-// more.
+// The units that undos may give back in the interval, in 1/period of a unit. Concerns checks that
+// are in flight when the interval begins, and are undone in the interval. An undo gives back the
+// check's units, minus those that a bucket without the check would have lost because it was full.
+// But perhaps the bucket was full only because other checks were undone before; the undo cannot
+// know that. So units that refilled while such checks were in flight may be used once more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;

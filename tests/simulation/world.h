@@ -29,7 +29,7 @@ class World {
   SteadyTime boot_now() const { return now_ - boot_lag_; }
   void StopBootClock(Duration duration) { boot_lag_ += duration; }
 
-  // How far the clock of all Redis servers is ahead.
+  // How far the clock of all Redis servers is ahead of the world's clock.
   Duration redis_ahead() const { return redis_ahead_; }
   void ShiftRedisClock(Duration by) { redis_ahead_ += by; }
 

@@ -142,7 +142,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check(api.MODE_PEEK, attributes=attributes, gpus=4)),
                          "allowed 1/1 100/0 1000/0 4/4")
 
-    def test_json_has_amounts_and_names_mistakes(self):
+    def test_json_has_amounts_and_names_errors(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 20, "output": "10", "tokns": 1}}
         status, text = self.http.ask("POST", "/v1/check", check)

@@ -23,7 +23,7 @@ using std::chrono::seconds;
 constexpr milliseconds kWindow = seconds(4);
 constexpr int kLimit = 5;
 
-// Each of them admits five, and is full again four seconds later.
+// Each limit admits five units. Four seconds later, all five are free again.
 const std::map<std::string, std::string> kLimits{
     {"first", "{algorithm: fixed_window, limit: 5, window: 4s}"},
     {"clock", "{algorithm: fixed_window, limit: 5, window: 4s, align: clock}"},

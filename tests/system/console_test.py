@@ -139,7 +139,7 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(reset["keys"], ["sluice:{shop/per-user/user=ada}:fixed_window:1d"])
         self.assertIn("10 of 10 left", self.call("POST", "/api/explain?server=0", PAY)["text"])
 
-    def test_mistakes_are_named(self):
+    def test_errors_in_requests_are_named(self):
         cases = [("/api/explain?server=7", PAY, "server: must be a number below 1"),
                  ("/api/explain?server=", PAY, "server: must be"),
                  ("/api/explain?server=0x", PAY, "server: must be"),

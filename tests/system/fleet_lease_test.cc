@@ -57,8 +57,8 @@ class FleetLeaseTest : public testing::Test {
   Fleet fleet_{{.rules = kRules, .servers = 3}, &redis_};
 };
 
-// The number of holders of leases, as the holders see it: from the answer that grants a lease to
-// its release.
+// Counts the callers that hold a lease. A caller counts from the answer that grants its lease until
+// just before it releases the lease.
 class Gauge {
  public:
   void Enter() {

@@ -145,9 +145,9 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitAsManyAsFit) {
   }
 }
 
-// At the time of the store's last denial, all units are taken, because no further check fits.
-// Servers also deny without the store; the times of those denials are only estimates of the store's
-// clock.
+// Expects that at the time of the store's last denial, no further check fits. Servers also deny
+// without the store. These denials do not count, because their times are only estimates of the
+// store's clock.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {
   Time first = answers.front().decided_at();
   Time last_denial{};

@@ -8,8 +8,8 @@ namespace {
 
 // No counter here needs more than two seconds.
 constexpr std::chrono::milliseconds kLongestState(2'000);
-// The extra lifetime of a key: a second, rounded up, and ten seconds if the counter is charged
-// again.
+// The maximum extra lifetime of a key: one second, less than one second by rounding up, and ten
+// seconds if the counter is charged again.
 constexpr std::chrono::milliseconds kGrace(12'000);
 
 constexpr char kRules[] = R"yaml(

@@ -67,7 +67,8 @@ double OutageTest::Metric(const std::string& series) {
 }
 
 bool OutageTest::AllDecidedByStore(const v1::CheckLimitRequest& request) {
-  // Each server is asked twice: after the first decision by Redis, some more are local.
+  // Each server is asked twice, because some decisions are still local after the first one by
+  // Redis.
   for (int i = 0; i < 2 * kServers; ++i) {
     if (!fleet_.Check(PeekOf(request), i % kServers).of_store()) return false;
   }

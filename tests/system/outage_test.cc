@@ -17,8 +17,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// A peek with the user `auditor` shows the units that a counter holds beyond its limit, since an
-// override gives that user a higher limit on the same counter.
+// An override gives the user `auditor` a higher limit on the same counter. So a peek by this user
+// also shows units over the limit of 3000.
 constexpr char kRules[] = R"yaml(
 domain: outage
 rules:

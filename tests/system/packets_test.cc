@@ -136,7 +136,7 @@ class Caller {
 
 constexpr int kCallers = 8;
 constexpr int kCalls = 16;  // of each caller, at a time
-// Twice as many rounds would need WINDOW_UPDATEs.
+// With twice as many rounds, callers would have to send WINDOW_UPDATEs.
 constexpr int kRounds = 20;
 // The expected mean is 1 to 2 by chance, and 5 to 8 if answers that are ready together are sent
 // together.

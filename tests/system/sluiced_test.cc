@@ -71,7 +71,7 @@ std::vector<std::string> ThreadNames(pid_t pid) {
   return names;
 }
 
-TEST(SluicedTest, Threads_WhileServing_HaveOurNames) {
+TEST(SluicedTest, Threads_WhileServing_AreNamedAfterTheirWork) {
   Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
   EXPECT_TRUE(fleet.Check(CheckOf("life", "/large")).allowed());
   const auto names = ThreadNames(fleet.server(0).process().pid());

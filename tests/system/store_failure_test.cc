@@ -92,7 +92,8 @@ class StoreFailureTest : public testing::Test {
   bool Recovered() {
     v1::CheckLimitRequest peek = CheckOf("outage", "/local", "nobody");
     peek.set_mode(v1::MODE_PEEK);
-    // Each server is asked twice: after the first decision by Redis, some more are local.
+    // Each server is asked twice, because some decisions are still local after the first one by
+    // Redis.
     for (int i = 0; i < 2 * fleet_.size(); ++i) {
       if (!fleet_.Check(peek, i % fleet_.size()).of_store()) return false;
     }

@@ -211,7 +211,7 @@ class ScreenTest(unittest.TestCase):
     def press(self, keys):
         os.write(self.keyboard, keys)
 
-    def test_keys_sort_filter_and_quit(self):
+    def test_pressed_keys_sort_filter_and_quit(self):
         self.wait_for("1 server", "q quit")
         self.server.check(25, "endpoint=/pay", "user=ada")
         self.wait_for("MOST DENIED", "user=ada")

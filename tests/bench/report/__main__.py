@@ -22,12 +22,12 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 EPILOG = """\
-Each case runs once in every round, every other round backwards, so that other work of the machine affects all of them alike. The table shows medians of the rounds; ratios are computed within a round.
+Each case runs once in every round; every other round runs in reverse order, so that other work of the machine affects all cases alike. The table shows medians of the rounds; ratios are computed within a round.
 Generator, server and Redis share the machine: let nothing else run on it. On a virtual machine of
 two cores, measurements taken while the host has moved the cores apart are repeated. docs/performance.md
 explains the rows.
 
-Exit status: 0; 1 if a row is void; 2 if the command line is wrong; 128 + signal if one ended it.
+Exit status: 0; 1 if a row is void; 2 if the command line is wrong; 128 + N if signal N ended it.
 """
 
 

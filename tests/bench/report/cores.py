@@ -25,7 +25,8 @@ class Cores:
         self.kept = 0  # measurements kept although the cores were apart
 
     def when_near(self, measure):
-        """Returns the result of `measure`. Repeats it if the cores were moved apart during it and there is patience left.
+        """Returns the result of `measure`. Repeats the measurement if the cores were moved apart
+        during it, until the time for repetitions (patience) is used up.
         """
         while self._wait_until_near():
             begin = time.monotonic()

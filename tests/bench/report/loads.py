@@ -15,8 +15,8 @@ FIRST_USER = "1000000"  # the first number that `sluice bench` uses
 # Seconds of load before a measurement. After it, nearly all of 100,000 users have counters, and
 # servers have allocated their memory.
 WARM_UP = 4.0  # unless --warm-up is given
-# At both ends of a measurement, CPU does not count for so many seconds: generators take a moment to
-# start.
+# Seconds at both ends of a measurement in which CPU does not count, because generators take a
+# moment to start.
 MARGIN = 0.2
 
 

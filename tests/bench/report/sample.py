@@ -8,7 +8,8 @@ import dataclasses
 class Sample:
     """Figures by name:
 
-    per_second              checks answered a second; per_second_before: before something happened
+    per_second              checks answered a second
+    per_second_before       the same, before the overload
     p50, p99, p99.9         microseconds that a caller waits for a message
     server_cpu, redis_cpu, generator_cpu
                             CPU seconds for a million checks

@@ -1,4 +1,4 @@
-"""The rules are rewritten while they are in use: with one more rule, with a mistake, and as before."""
+"""The rules are rewritten while they are in use: with one more rule, with an error, and as before."""
 
 import contextlib
 
