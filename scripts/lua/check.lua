@@ -156,7 +156,7 @@ else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
--- Makes the functions for checks that the fast path does not decide.
+-- Makes the functions for checks that are not plain.
 local function prepare()
   run = {
     keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,

@@ -1,4 +1,4 @@
--- The short way: decides a call that carries one plain check, as check.lua would, but in half the
+-- The fast path: decides a call that carries one plain check as check.lua would, but in half the
 -- time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, this file
 -- writes nothing and leaves the call to check.lua, which starts from the beginning.
 --

@@ -74,10 +74,10 @@ double MaxFiles() {
 
 void ShowProcess(MetricsRegistry& metrics) {
   metrics.ReadFrom("process_cpu_seconds_total", "User and system CPU time spent.", CpuSeconds);
-  metrics.ReadFrom("process_resident_memory_bytes", "Memory held.", ResidentBytes);
-  metrics.ReadFrom("process_virtual_memory_bytes", "Address space mapped.", VirtualBytes);
-  metrics.ReadFrom("process_open_fds", "Files and sockets open.", OpenFiles);
-  metrics.ReadFrom("process_max_fds", "Files and sockets that may be open.", MaxFiles);
+  metrics.ReadFrom("process_resident_memory_bytes", "Resident memory.", ResidentBytes);
+  metrics.ReadFrom("process_virtual_memory_bytes", "Mapped address space.", VirtualBytes);
+  metrics.ReadFrom("process_open_fds", "Open files and sockets.", OpenFiles);
+  metrics.ReadFrom("process_max_fds", "Limit of open files and sockets.", MaxFiles);
   metrics.ReadFrom("process_start_time_seconds", "Start time of the process, since the epoch.",
                    [at = StartTime()] { return at; });
 }

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(AdminAccess, Admit_FollowsTheSettings_ErrorsNameWhatIsRequired_Table) {
+TEST(AdminAccess, Admit_FollowsTheSettings_ErrorsNameWhatIsRequired) {
   const auto kDenied = ErrorCode::kPermissionDenied;
   const auto kUnknown = ErrorCode::kUnauthenticated;
   const Secret sesame("sesame");

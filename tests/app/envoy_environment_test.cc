@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(EnvoyEnvironment, EveryVariable_BecomesItsFlag_Table) {
+TEST(EnvoyEnvironment, EveryVariable_BecomesItsFlag) {
   const std::string rules = "--envoy-rules=/srv/runtime_data/current/config";
   struct Row {
     Texts environment;

@@ -98,7 +98,7 @@ class RuleReloaderTest : public testing::Test {
 };
 
 // RuleWatch's test covers more ways in which a directory can change.
-TEST_F(RuleReloaderTest, FilesChange_NewRulesAreActive_Table) {
+TEST_F(RuleReloaderTest, FilesChange_NewRulesAreActive) {
   struct Case {
     const char* what;
     std::function<void(const TempDir&)> change;
@@ -234,7 +234,7 @@ TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
       kTimeout, [&] { return Metric("sluice_rules_last_reload_timestamp_seconds") == 1'000'005; }));
 }
 
-TEST_F(RuleReloaderTest, DirectorySuddenlyEmpty_OldRulesStay_Table) {
+TEST_F(RuleReloaderTest, DirectorySuddenlyEmpty_OldRulesStay) {
   const std::function<void()> changes[] = {
       [&] { fs::remove(dir_.path() / "rules/a.yaml"); },
       [&] { Put("domain: shop\nrules: []\n"); },

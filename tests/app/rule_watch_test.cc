@@ -66,7 +66,7 @@ void ExpectNoticed(const char* watched, std::initializer_list<Case> cases) {
   }
 }
 
-TEST(RuleWatchTest, ChangesOfTheDirectory_AreNoticed_Table) {
+TEST(RuleWatchTest, ChangesOfTheDirectory_AreNoticed) {
   ExpectNoticed(
       "plain",
       {
@@ -89,7 +89,7 @@ TEST(RuleWatchTest, ChangesOfTheDirectory_AreNoticed_Table) {
       });
 }
 
-TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed_Table) {
+TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed) {
   ExpectNoticed(
       "map",
       {

@@ -12,7 +12,7 @@
 namespace sluice::envoy {
 namespace {
 
-TEST_P(RlsTest, Headers_ShowOneLimitOfTheRequest_Table) {
+TEST_P(RlsTest, Headers_ShowOneLimitOfTheRequest) {
   Serve(R"(
 domain: d
 descriptors:
@@ -44,7 +44,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, InvalidRequests_AreRefused_Table) {
+TEST_P(RlsTest, InvalidRequests_AreRefused) {
   Serve(kHitRules);
   pb::RateLimitRequest request;
   EXPECT_EQ(AskBytes(request), "2 rate limit domain must not be empty");
@@ -209,7 +209,7 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
 
 // A caller may remember a denial until the window ends, but only if no hit can be admitted before
 // that.
-TEST_P(RlsTest, Quota_TellsHowLongDenialsLast_Table) {
+TEST_P(RlsTest, Quota_TellsHowLongDenialsLast) {
   struct Case {
     std::string request;
     EnvoySettings settings;

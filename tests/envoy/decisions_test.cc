@@ -13,7 +13,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Stores, RlsTest, testing::Values("memory", "redis", "cluster"),
                          test::NameOfStore);
 
-TEST_P(RlsTest, Descriptor_GetsTheMostSpecificLimit_Table) {
+TEST_P(RlsTest, Descriptor_GetsTheMostSpecificLimit) {
   Serve(R"(
 domain: d
 descriptors:
@@ -86,7 +86,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Windows_AreAlignedToTheClock_Table) {
+TEST_P(RlsTest, Windows_AreAlignedToTheClock) {
   std::string rules = "domain: d\ndescriptors:\n";
   for (const std::string_view unit : std::span(kUnitNames).subspan(1)) {
     rules += fmt::format("- {{key: {0}, rate_limit: {{unit: {0}, requests_per_unit: 2}}}}\n", unit);
@@ -128,7 +128,7 @@ TEST_P(RlsTest, Windows_AreAlignedToTheClock_Table) {
   });
 }
 
-TEST_P(RlsTest, Hits_AreCountedOrGivenBack_Table) {
+TEST_P(RlsTest, Hits_AreCountedOrGivenBack) {
   Serve(kHitRules);
   ExpectAnswers({
       {"d; k=a", "OK; OK 9/10 minute 20s"},
@@ -181,7 +181,7 @@ TEST_P(RlsTest, Hits_AreCountedOrGivenBack_Table) {
   });
 }
 
-TEST_P(RlsTest, SettingCountDeniedIsOff_DeniedHitsAreNotCounted_Table) {
+TEST_P(RlsTest, SettingCountDeniedIsOff_DeniedHitsAreNotCounted) {
   Serve(kHitRules, {.count_denied = false});
   ExpectAnswers({
       {"d; k=a *8", "OK; OK 2/10 minute 20s"},
@@ -196,7 +196,7 @@ TEST_P(RlsTest, SettingCountDeniedIsOff_DeniedHitsAreNotCounted_Table) {
   });
 }
 
-TEST_P(RlsTest, ShadowMode_CountsButDoesNotDeny_Table) {
+TEST_P(RlsTest, ShadowMode_CountsButDoesNotDeny) {
   Serve(R"(
 domain: d
 descriptors:
@@ -217,7 +217,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, QuotaMode_DeniesOnlyIfAllQuotasAreOver_Table) {
+TEST_P(RlsTest, QuotaMode_DeniesOnlyIfAllQuotasAreOver) {
   Serve(R"(
 domain: d
 descriptors:
@@ -240,7 +240,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, ReplacedLimit_IsNotCounted_Table) {
+TEST_P(RlsTest, ReplacedLimit_IsNotCounted) {
   Serve(R"(
 domain: d
 descriptors:
@@ -270,7 +270,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, ShareThreshold_ValuesOfAPatternShareACounter_Table) {
+TEST_P(RlsTest, ShareThreshold_ValuesOfAPatternShareACounter) {
   Serve(R"(
 domain: d
 descriptors:
@@ -295,7 +295,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, LimitInTheRequest_ReplacesTheLimitOfTheRule_Table) {
+TEST_P(RlsTest, LimitInTheRequest_ReplacesTheLimitOfTheRule) {
   Serve(kHitRules);
   ExpectAnswers({
       // A request's limit with the unit of the rule uses the counter of the rule.
@@ -321,7 +321,7 @@ TEST_P(RlsTest, LimitInTheRequest_ReplacesTheLimitOfTheRule_Table) {
   });
 }
 
-TEST_P(RlsTest, SluicesOwnAlgorithms_DecideDescriptors_Table) {
+TEST_P(RlsTest, SluicesOwnAlgorithms_DecideDescriptors) {
   Serve(R"(
 domain: d
 descriptors:
@@ -377,7 +377,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, AllOrNothing_DeniedRequestIsNotCounted_Table) {
+TEST_P(RlsTest, AllOrNothing_DeniedRequestIsNotCounted) {
   Serve(R"(
 domain: d
 all_or_nothing: true

@@ -47,7 +47,7 @@ std::shared_ptr<const Guide> GuideOf(std::string text) {
   return Compile(std::move(loaded.trees)).guide;
 }
 
-TEST(Guide, Match_FindsRuleAndCounter_Table) {
+TEST(Guide, Match_FindsRuleAndCounter) {
   struct Row {
     std::vector<Entry> entries;
     std::string rule;  // empty: no limit
@@ -160,7 +160,7 @@ TEST(Compile, EveryLimit_BecomesASeparateRule) {
 }
 
 // The text that an operator writes, and the check that it becomes.
-TEST(Guide, CompleteDescriptor_AddsTheRule_Table) {
+TEST(Guide, CompleteDescriptor_AddsTheRule) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});
   CompiledRules compiled = Compile(ParseRules(std::move(texts), false).trees);

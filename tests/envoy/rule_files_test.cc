@@ -34,7 +34,7 @@ std::string WithLimit(const std::string& limit) {
   return "domain: d\ndescriptors:\n- key: k\n  rate_limit: " + limit + "\n";
 }
 
-TEST(RuleFiles, EveryError_IsReportedWithItsPlace_Table) {
+TEST(RuleFiles, EveryError_IsReportedWithItsPlace) {
   const std::string units = "are second, minute, hour, day, month, year, week";
   struct Row {
     std::string text;

@@ -93,7 +93,8 @@ class Rules {
     bool large = true;
     bool fast = false;     // a high rate; the quota rule has short windows
     bool by_team = false;  // instead of by user
-    // Whether each limit is the second of two that are equal in shape.
+    // The limits of the rule in their order: false is its first limit, true its second, which has
+    // one unit more.
     std::vector<bool> limits{false};
     Exception exception = Exception::kNone;  // other limits for one of the users
     bool exception_fast = false;

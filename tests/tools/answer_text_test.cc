@@ -7,7 +7,7 @@
 namespace sluice::tools {
 namespace {
 
-TEST(AnswerText, EveryKindOfAnswer_HasItsText_Table) {
+TEST(AnswerText, EveryKindOfAnswer_HasItsText) {
   const struct {
     const char* response;
     const char* text;

@@ -233,17 +233,6 @@ class RedisTest(unittest.TestCase):
         self.assertEqual(servers[0].left(*request), 10)
 
 
-def own_address():
-    """An address of this machine that is not loopback; None without network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing
-        except OSError:
-            return None
-        address = probe.getsockname()[0]
-    return None if address.startswith("127.") else address
-
-
 class AccessTest(unittest.TestCase):
     def assert_refused(self, result, said):
         self.assertEqual(result.returncode, 2, result.stdout)

@@ -8,7 +8,7 @@
 namespace sluice::tools {
 namespace {
 
-TEST(HumanDuration, Durations_AreRoundedUp_Table) {
+TEST(HumanDuration, Durations_AreRoundedUp) {
   constexpr std::int64_t kSecond = 1'000'000;
   const struct {
     std::int64_t us;

@@ -7,7 +7,7 @@
 // one check, and each check of a pack after the first costs a third of the first.
 //
 // If only a few plain checks are queued, they are sent together, each in a call of its own, because
-// the script decides a lone plain check in a short way.
+// the script has a fast path for a lone plain check.
 //
 // In-order checks wait for the earlier checks that they follow. A pack of one slot of a Cluster
 // therefore also takes the checks of its slot that are queued behind checks of other slots.

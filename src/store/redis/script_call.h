@@ -26,7 +26,7 @@ bool MayCoalesceCharge(const StoreCheck& check);
 bool UsesRecord(const StoreCheck& check);
 
 // Whether `n` checks equal to `check` are plain: if a call has only these checks, the script may
-// decide the call in a short way (scripts/lua/lone.lua).
+// decide the call by the fast path (scripts/lua/lone.lua).
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
 // The script's reply to one counter of an entry.
@@ -71,7 +71,7 @@ class ScriptCall {
   // of Arguments has been used. REQUIRES: HasRoomFor(check)
   void Add(const StoreCheck& check, std::int64_t n);
 
-  // Whether the script may decide the call in the short way: it carries one plain check.
+  // Whether the script may decide the call by the fast path: it carries one plain check.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid

@@ -18,7 +18,7 @@ using std::chrono::nanoseconds;
 using Next = MessageReader::Next;
 using test::Framed;
 
-TEST(ParseTimeoutTest, Texts_AreParsedAsGrpcSpecifies_Table) {
+TEST(ParseTimeoutTest, Texts_AreParsedAsGrpcSpecifies) {
   const std::vector<std::pair<const char*, std::optional<nanoseconds>>> table = {
       {"1n", nanoseconds(1)},
       {"0m", nanoseconds(0)},
