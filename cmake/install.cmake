@@ -31,7 +31,7 @@ if(CMAKE_INSTALL_PREFIX MATCHES "^/(home|root)(/|$)")
   set(protect_home read-only)
 endif()
 
-# The settings of the service: those of the example file, with the path of the installed rules.
+# The settings of the service: the example file, with the path of the installed rules.
 file(READ config/sluice.yaml settings)
 string(REPLACE "# rules: /etc/sluice/rules" "rules: ${etc}/rules"
        service_settings "${settings}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the checks that need no build: format, shell scripts, locks, layers, sizes, documents. Prints
-# each problem and its place.
-#   scripts/lint.sh                runs the checks, which take seconds
+# Lints what needs no build: format, shell scripts, locks, layers, sizes, documents. Prints each
+# problem and its place.
+#   scripts/lint.sh                lints all of these, which takes seconds
 #   scripts/lint.sh --tidy [BASE]  runs clang-tidy (.clang-tidy) on all of src, or on the files of
 #                                  src that differ from the commit BASE; takes about ten seconds a
 #                                  file

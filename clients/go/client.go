@@ -215,7 +215,7 @@ func isMistake(err error) bool {
 
 // Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer has a
 // wait, it sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
-// afterwards.
+// afterward.
 func (c *Client) Limited(ctx context.Context, domain string, attributes Attributes,
 	work func(context.Context) error, options ...CheckOption) error {
 	decision, err := c.Check(ctx, domain, attributes, options...)

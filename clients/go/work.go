@@ -96,7 +96,7 @@ func (w *Work) ended(err error, overloaded func() bool) hold {
 			outcome = Overload
 		}
 	}
-	return hold{pb.HoldOutcome(outcome), w.duration} // the numbers are those of the API
+	return hold{pb.HoldOutcome(outcome), w.duration} // the API uses the same numbers
 }
 
 // httpError is a response's status that means overload.
@@ -128,7 +128,7 @@ func outcomeOf(err error) Outcome {
 // Marks are parts of the CPU and memory, from 0 to 1. A part of 0 is not checked.
 type Marks struct {
 	CPU, Memory float64
-	Cgroup      string // its folder; "": that of this process
+	Cgroup      string // a cgroup's folder; "": this process's cgroup
 }
 
 const (

@@ -102,7 +102,7 @@ async function holdExport(address) {
   }
 }
 
-// The answer is longer than estimated.
+// The model's answer needs more tokens than were taken.
 async function longer(client, facts) {
   await client.reserve('shop', facts, async (reservation) => {
     reservation.use({tokens: 400});

@@ -95,7 +95,7 @@ export class NoAnswer extends Limited {}
 /** Units under a lease, which is renewed until the reservation is settled. */
 export class Reservation extends Work {
   private constructor();
-  /** The decision of the last check: that of `reserve`, or of the last `extend`. */
+  /** The decision of the last check, which `reserve` or the last `extend` made. */
   readonly decision: Decision;
   /** Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are settled as
    * taken. `cost` is a name, too. */

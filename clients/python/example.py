@@ -135,7 +135,7 @@ def reserve(address, user):
     with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
         with client.reserve("shop", facts, amounts={"tokens": 400}) as reservation:
             reservation.use(tokens=400)
-            reservation.extend(tokens=300)  # the answer is longer than estimated
+            reservation.extend(tokens=300)  # the model's answer needs more tokens than were taken
             reservation.use(tokens=450)
     with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
         with (contextlib.suppress(RuntimeError),

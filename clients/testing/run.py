@@ -18,8 +18,8 @@ modes, ask, export, reserve, settle, outcomes and serve. Tests these promises fo
     free after a crash
   a reservation is settled with what was used, even if the work fails; its lease is renewed; a part
     beyond what is left is denied
-  a settlement survives the end of the server, and the next server stores it; it is repeated only
-    for the configured time, and only the configured number of settlements wait
+  a settlement survives the end of the server, and the next server stores it
+  a settlement is repeated only for the configured time, and only the configured number of them wait
   a limit that follows the load learns how the work went: from the work's error, from reports, and
     from the process's own load
   over HTTP, a denial is 429 with Retry-After, and answers to limited requests have RateLimit; over

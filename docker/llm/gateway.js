@@ -75,7 +75,8 @@ async function readBody(request) {
   return JSON.parse(Buffer.concat(parts).toString());
 }
 
-// The usage that the answer reports. If undefined, it reports none, so what was taken stays charged.
+// The usage that the answer reports. Undefined if the answer reports none: what was taken then stays
+// charged.
 function usageOf(answer) {
   try {
     return JSON.parse(answer).usage;

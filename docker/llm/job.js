@@ -18,7 +18,7 @@ class Job {
   #taken = 0;  // output tokens
   #input;  // tokens: an estimate until the upstream reports the number
   #output = 0;
-  #known;  // whether the output is counted; without a stream only if the upstream reports it
+  #known;  // whether #output is known: in a stream always, otherwise if the upstream reports it
   #hidesUsage = false;
 
   // request: the body as the customer sent it. Throws if it is wrong.

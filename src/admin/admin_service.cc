@@ -55,7 +55,7 @@ class AdminHandler : public rpc::UnaryHandler {
   const Request& message() const { return message_; }
 
  private:
-  // Must end the call eventually. `call` is valid as in Serve.
+  // Must finish the call, now or later. `call` is valid until then, or until OnCancel returns.
   virtual void Answer(const rpc::Call& call) = 0;
 
   const Dependencies uses_;

@@ -17,7 +17,7 @@ struct ReloadResult {
   // Whether the rules that were read are now active, even if they are unchanged. If not, the
   // previous rules remain active.
   bool applied = false;
-  bool unchanged = false;  // the files equal those of the active rules
+  bool unchanged = false;  // the files are the files of the active rules
   // Every error found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now

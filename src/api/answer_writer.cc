@@ -5,9 +5,9 @@
 namespace sluice {
 namespace {
 
-// A message of this thread. Its memory is reused, because without allocations generated code is as
-// fast as code written by hand. The message is empty, except that decided_at is kept: Clear would
-// free decided_at, because the field is not `optional`. Fill overwrites it.
+// A message of this thread. Its memory is reused: if generated code does not allocate, it is as
+// fast as code written by hand. The message is empty, except that decided_at is kept. Clear would
+// free decided_at, because the field is not `optional`. Fill overwrites decided_at.
 v1::CheckLimitResponse& EmptyResponse() {
   thread_local v1::CheckLimitResponse response;
   google::protobuf::Timestamp* const decided_at = response.release_decided_at();

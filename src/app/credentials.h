@@ -54,7 +54,7 @@ class Credentials {
 
   Credentials() = default;
   Result<void> LoadTls(const Settings& settings);
-  // The earliest expiry of the certificates, as in TlsContext.
+  // When the first of our certificates expires, in seconds of Unix time; infinity without one.
   double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;

@@ -37,7 +37,7 @@ void Send(std::string_view state) {
 
 void NotifyReady(std::string_view status) { Send(fmt::format("READY=1\nSTATUS={}", status)); }
 
-// systemd compares the time with that of its own request.
+// systemd compares the time with the time of its own request.
 void NotifyReloading() {
   using std::chrono::microseconds;
   const auto now = std::chrono::duration_cast<microseconds>(SteadyNow().time_since_epoch());

@@ -40,7 +40,8 @@ class Client {
   Result<v1::SettleLeaseResponse> SettleLease(const v1::SettleLeaseRequest& request,
                                               Duration timeout);
 
-  // Whether the server accepts calls, according to its Health service. Errors as in Check.
+  // Whether the server accepts calls, according to its Health service. Waits as Check does. Fails
+  // with kUnavailable if there is no server.
   Result<bool> IsServing(Duration timeout);
 
   // Calls any other unary method, such as "/sluice.v1.Admin/Explain". `path` must be a literal.

@@ -1,5 +1,5 @@
-// A YAML node with its path, for messages with a position. Readers report an error and continue
-// with a default: a file with an error is not applied, but all its errors are reported at once.
+// A YAML node with its path, for messages with a position. Readers report a mistake and continue
+// with a default: a file with a mistake is not applied, but all its mistakes are reported at once.
 //
 // Lives on the stack, below its parent: a child must not outlive its parent.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// The errors in one file, and warnings about values that are valid, but probably a mistake.
+// The mistakes in one file, and warnings about values that are valid, but probably unintended.
 struct FileReport {
   std::string file;
   Diagnostics& errors;
@@ -42,7 +42,7 @@ class ConfigValue {
   // "rules[3].limits[0].window"
   std::string path() const;
 
-  // Appends an error at this value.
+  // Appends a mistake at this value.
   void Report(std::string message) const;
 
   // Appends a warning at this value.
@@ -107,7 +107,7 @@ class ConfigValue {
 // A map with a fixed set of keys. Unknown keys are reported with the nearest known key.
 class ConfigMap {
  public:
-  // Reports an error if `value` is not a map, and an error for each key that is not in `keys`.
+  // Reports a mistake if `value` is not a map, and a mistake for each key that is not in `keys`.
   // `value` and the texts of `keys` must outlive this object.
   ConfigMap(const ConfigValue& value, std::span<const std::string_view> keys);
   ConfigMap(const ConfigValue& value, std::initializer_list<std::string_view> keys)

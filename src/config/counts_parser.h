@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// Parses a name, a list of names, or a map of names to weights. Reports errors; the result is then
-// unusable. Warns about names that are similar to `cost` or `requests`.
+// Parses a name, a list of names, or a map of names to weights. If it reports a mistake, the result
+// is unusable. Warns about names that are similar to `cost` or `requests`.
 Counts ParseCounts(const ConfigValue& value);
 
 }  // namespace sluice

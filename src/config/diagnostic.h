@@ -1,4 +1,4 @@
-// An error or a warning about a configuration file, with its position.
+// A mistake in a configuration file, or a warning about it, with its position.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDurations = "is a duration such as 250ms, 10s, 1m, 1h or 1d";
 
-// Sets parameters from the keys of a map. Reports errors; a value with an error is unusable.
+// Sets parameters from the keys of a map. Reports mistakes; a value with a mistake is unusable.
 class ParameterReader final : public Parameters {
  public:
   using Keys = std::vector<std::string_view>;

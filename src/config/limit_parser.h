@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// Reports errors, such as two limits that would share a counter; the result is then unusable. If
-// `list` is not a list, the error ends with `allowed`.
+// Reports mistakes, such as two limits that would share a counter; the result is then unusable. If
+// `list` is not a list, the message ends with `allowed`.
 std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view allowed);
 
 }  // namespace sluice

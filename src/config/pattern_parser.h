@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Reports errors in `value`; the result is then unusable.
+// Reports mistakes in `value`; the result is then unusable.
 std::vector<Condition> ParseMatch(const ConfigValue& value);
 
 }  // namespace sluice

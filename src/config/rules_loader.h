@@ -1,5 +1,5 @@
-// Loads rule files, all or nothing: all errors of a set are reported at once, and a set with errors
-// must not be applied. docs/rules.md describes the grammar.
+// Loads rule files, all or nothing: all mistakes of a set are reported at once, and a set with
+// mistakes must not be applied. docs/rules.md describes the grammar.
 //
 // Thread-safe.
 #pragma once
@@ -19,9 +19,9 @@ struct RuleFile {
 };
 
 struct LoadedRules {
-  RuleSet rules;         // only valid if there are no errors
-  Diagnostics errors;    // by file and position
-  Diagnostics warnings;  // valid, but probably a mistake; by file and position
+  RuleSet rules;         // only valid if `errors` is empty
+  Diagnostics errors;    // mistakes, by file and position
+  Diagnostics warnings;  // valid, but probably unintended; by file and position
 
   bool ok() const { return errors.empty(); }
 };

@@ -142,7 +142,7 @@ class Reader {
     return !setting.is_secret || named == &setting.variable;
   }
 
-  // The error for a name that belongs to no setting and is not in `others`.
+  // The message for a name that belongs to no setting and is not in `others`.
   std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
                       std::initializer_list<std::string_view> others) const {
     std::vector<std::string_view> known;

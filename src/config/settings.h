@@ -148,7 +148,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "how long a check waits for Redis before on_store_failure decides",
        SetLength(to.redis_timeout, milliseconds(1), minutes(1))},
       {"redis.tls.ca", "FILE", "none",
-       "authorities (PEM) that sign Redis' certificates; none: those of the system",
+       "authorities (PEM) that sign Redis' certificates; none: the system's authorities",
        SetFile(to.redis_tls_ca)},
       {"redis.tls.certificate", "FILE", "none",
        "certificate chain (PEM) that this server presents to Redis",
@@ -267,8 +267,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "headers of the request to the control plane: name:value, separated by commas",
        SetPairs(to.envoy.xds.headers, ':')},
       {"envoy.xds.tls.ca", "FILE", "none",
-       "authorities (PEM) that sign the control plane's certificate; system: those of the system; "
-       "none: no TLS",
+       "authorities (PEM) that sign the control plane's certificate; system: the system's "
+       "authorities; none: no TLS",
        SetText(to.envoy.xds.ca)},
       {"envoy.xds.tls.certificate", "FILE", "none",
        "certificate chain (PEM) that this server presents to the control plane; these files are "
@@ -323,8 +323,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
 // `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. A
-// setting that none of them sets has its default. The message lists every error, one per line: the
-// place, what was found and what is allowed.
+// setting that none of them sets has its default. The message lists every mistake, one per line:
+// the place, what was found and what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

@@ -284,12 +284,12 @@ class TreeReader {
                                                     "aliases and tags"));
   }
 
-  // Reports an error after which the rest of the file cannot be parsed.
+  // Reports a mistake after which the rest of the file cannot be parsed.
   void Fail(Position position, std::string_view message, std::string_view kind = "not YAML: ") {
     if (!std::exchange(failed_, true)) Report(position, fmt::format("{}{}", kind, message));
   }
 
-  // Fails with libyaml's error. If the error is in a quoted text, its position is that of the
+  // Fails with libyaml's error. If the error is in a quoted text, reports the position of the
   // opening quote.
   void FailWithProblem() {
     const std::string_view problem = parser_.problem != nullptr ? parser_.problem : "an error";

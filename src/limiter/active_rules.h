@@ -1,8 +1,8 @@
 // The current rules with their metrics. A call keeps the instance with which it started, so no call
 // is decided by a mix of old and new rules.
 //
-// Thread-safe. A rule that remains after a reload keeps its metrics; those of a removed rule stay
-// on the metrics page, whose size the registry bounds.
+// Thread-safe. A rule that remains after a reload keeps its metrics. The metrics of a removed
+// rule stay on the metrics page, whose size the registry bounds.
 #pragma once
 
 #include <array>
@@ -106,8 +106,8 @@ class ActiveRules {
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
   // Rules with `adapt`, by domain and name.
   std::map<std::pair<std::string_view, std::string_view>, const IndexedRule*> adapting_;
-  // The rows of the rules, by id, then those of the domains, then one for all unknown domains. A
-  // row is created on first use, and null until then.
+  // The rows of the rules, by id, then the rows of the domains, then one row for all unknown
+  // domains. A row is created on first use, and null until then.
   mutable std::vector<std::atomic<Row*>> rows_;
   mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
   mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // of CountUncounted

@@ -76,7 +76,7 @@ bool IsKeyOf(const Limit& limit, std::string_view key) {
   return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
-// The key that `text` stands for. If `text` is abbreviated, the key begins like that of `previous`.
+// The key that `text` stands for. If `text` is abbreviated, the key begins like `previous->key`.
 std::optional<std::string> ParseKey(std::string_view text, const Limit& limit,
                                     const LeaseName::Counter* previous) {
   std::string key(text);

@@ -70,7 +70,7 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
                    &Settlements(metrics, "not_found"), &Settlements(metrics, "queued")} {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
     store_failures_[i] = &metrics.CounterFor(
-        "sluice_store_failures_total", "Checks that the store did not decide, by cause.",
+        "sluice_store_failures_total", "Checks that the store failed to decide, by cause.",
         {{"kind", std::string(ToString(static_cast<StoreFailure>(i)))}});
   }
 }

@@ -46,7 +46,8 @@ class Schedule {
   // When the next message of an open loop is due, or max() if there is none.
   SteadyTime next() const { return left_ > 0 && next_ < end_ ? next_ : SteadyTime::max(); }
 
-  // Whether no message is due at or after `now`.
+  // Whether the schedule has ended: no message is left to start. `now` matters only in a closed
+  // loop.
   bool Over(SteadyTime now) const {
     return left_ == 0 || (is_open() ? next_ >= end_ : now >= end_);
   }

@@ -105,7 +105,7 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
-// Other limits for some of a rule's requests, such as those of a plan or a large customer.
+// Other limits for some of a rule's requests, such as the requests of one large customer.
 struct Override {
   std::vector<Condition> match;
   Limits limits;

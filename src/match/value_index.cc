@@ -23,7 +23,7 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 // All regular expressions on one attribute, as one automaton.
 class ValueIndex::Expressions {
  public:
-  // `options`: those of each expression.
+  // `options` apply to each expression.
   explicit Expressions(const re2::RE2::Options& options)
       : set_(WithMoreMemory(options), re2::RE2::ANCHOR_BOTH) {}
 

@@ -82,7 +82,7 @@ class TlsServerContext final : public TlsContext {
 class TlsClientContext final : public TlsContext {
  public:
   // Without `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
-  // protocols to offer, as in Alpn.
+  // protocols to offer, in the format of Alpn::protocol. Must outlive this object.
   static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths, std::string_view alpn = {});
 
  private:

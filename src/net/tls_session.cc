@@ -16,7 +16,7 @@
 namespace sluice::net {
 namespace {
 
-// Returns an empty string if the length, which OpenSSL does not check, is not that of an address.
+// OpenSSL does not check the length. Returns an empty string if it is not an address's length.
 std::string IpOf(const ASN1_OCTET_STRING& ip) {
   const int length = ASN1_STRING_length(&ip);
   if (length != 4 && length != 16) return {};

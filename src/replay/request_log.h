@@ -27,7 +27,7 @@ struct LogMapping {
   std::map<std::string, std::string> amounts;
 };
 
-// A line that is not a request.
+// A line that was not understood or was late.
 struct LineFault {
   std::string log;
   std::uint64_t line = 0;

@@ -58,7 +58,7 @@ class VirtualServer {
   // The first error of a refused request.
   const std::string& refusal() const { return refusal_; }
   const std::vector<RuleTally>& rules() const { return rules_; }  // by id
-  // Series 0 counts all requests, series 1 + id those of a rule.
+  // Series 0 counts all requests. Series 1 + id counts a rule's requests.
   const Timeline& timeline() const { return timeline_; }
   std::size_t counters() const { return store_.counters(); }
 

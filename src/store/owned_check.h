@@ -11,7 +11,7 @@ namespace sluice {
 
 class OwnedCheck : public StoreCheck {
  public:
-  // Also copies the results: `admitted`, `decided_at` and those of the counters. The copy has no
+  // Also copies the results: `admitted`, `decided_at` and the counters' results. The copy has no
   // deadlines and is not in-order.
   explicit OwnedCheck(const StoreCheck& check);
 

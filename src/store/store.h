@@ -180,9 +180,9 @@ class StoreListener {
   // neither.
   virtual void OnPartFound(std::size_t part) = 0;
 
-  // A reply that arrived after `check` had failed: the counters' true state. `check` has verdicts
-  // like any answered check; valid until OnLateAnswer returns. Called on the thread that submitted
-  // the check.
+  // A reply arrived after `check` had failed. It shows the counters' true state. `check` has
+  // verdicts, like any answered check. `check` is valid until OnLateAnswer returns. Called on the
+  // thread that submitted the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 
   // Units will become free: Store::Undo or Store::Settle was called, another part of the store
@@ -195,8 +195,8 @@ class StoreListener {
   // `undo` is valid until OnUndoEnded returns.
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 
-  // The store has answered a settlement of Store::Settle; valid until OnSettled returns. Called on
-  // the thread of the settlement.
+  // The store has answered `settlement`, which Store::Settle requested. `settlement` is valid until
+  // OnSettled returns. Called on the thread that called Settle.
   virtual void OnSettled(const StoreCheck& settlement) = 0;
 };
 
@@ -227,7 +227,7 @@ class Store {
   virtual bool Settle(const StoreCheck& settle) = 0;
 
   // The part of the store, below kParts, that decides the counter. Each part fails and recovers
-  // independently of the others, and keeps its number if another Redis server takes it over. On io
+  // independently of the others, and keeps its number if another Redis node takes it over. On io
   // threads.
   virtual std::size_t PartOf(std::string_view key) const = 0;
 };

@@ -82,7 +82,7 @@ SteadyTime LeaseKeeper::Renew() {
 void LeaseKeeper::Enter(State state, const Error& reason) {
   if (state == std::exchange(state_, state)) return;
   {
-    // If a renewal arrives after the release, it fails; this is not reported.
+    // A renewal that arrives after the release fails. This failure is not reported.
     MutexLock lock(mutex_);
     if (stopped_) return;
   }

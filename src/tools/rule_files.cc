@@ -1,5 +1,5 @@
-// Commands that read rule files and need no server: `sluice validate` reports all errors in rules,
-// `sluice convert` turns Envoy's rules into Sluice's own.
+// Commands that read rule files and need no server: `sluice validate` reports all mistakes in
+// rules, `sluice convert` turns Envoy's rules into Sluice's own.
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -87,7 +87,7 @@ struct Bytes {
   std::int64_t most = 0;
 };
 
-// Measures one algorithm: the times with the rule of `subject`, the memory with that of `brief`.
+// Measures one algorithm: the times with the rule of `subject`, the memory with `brief`'s rule.
 class Measurement {
  public:
   Measurement(const Subject& subject, const Subject& brief)

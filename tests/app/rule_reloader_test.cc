@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr std::chrono::seconds kTimeout(10);
 
-// One domain with one rule, which has this name.
+// A domain with one rule, named `name`.
 std::string RuleNamed(const std::string& name, const std::string& limit = "limit: 5, window: 1h") {
   return "domain: shop\nrules:\n  - name: " + name +
          "\n    limits:\n      - {algorithm: " + "fixed_window, " + limit + "}\n";

@@ -1,4 +1,4 @@
-// All ways in which the contents of a directory of rules can change.
+// Tests all ways in which the contents of a directory of rules can change.
 #include "app/rule_watch.h"
 
 #include <gtest/gtest.h>

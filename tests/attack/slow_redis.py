@@ -103,7 +103,7 @@ class TooLateTest(SlowRedisTest):
                            "Redis has counted what was admitted")
         print(f"Redis 20 ms away, {policy}: at first {dict(at_first)}, {charged} of them charged; "
               f"with the breaker open {dict(after)}, {charged_after} of them charged; "
-              f"afterwards Redis counts {passed}", flush=True)
+              f"afterward Redis counts {passed}", flush=True)
         if not stayed_open or openings > fleet.SERVERS:
             return False
         self.assertLessEqual(charged, fleet.SERVERS * AT_FIRST)

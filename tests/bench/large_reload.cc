@@ -58,7 +58,7 @@ std::string MatchOf(int i) {
   return fmt::format("{{endpoint: /api/v1/resource-{}, method: POST}}", i);
 }
 
-// With another `burst`, every rule differs from those of the last round.
+// If `burst` differs from the last round's, every rule has changed.
 std::string RulesOf(int count, int burst) {
   std::string text = "domain: shop\nrules:\n";
   for (int i = 0; i < count; ++i) {

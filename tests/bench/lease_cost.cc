@@ -57,7 +57,7 @@ class Costs {
   }
 
  private:
-  // One check by each user, in full packs. Returns Redis' CPU in µs.
+  // Sends one check for each user, in full packs. Returns Redis' CPU in µs.
   double RunAll(Mode mode, std::int64_t units, bool leased) {
     std::vector<std::unique_ptr<BlockingCheck>> checks;
     for (std::uint32_t user = 0; user < kUsers; ++user) {

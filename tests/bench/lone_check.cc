@@ -1,5 +1,5 @@
 // Measures what a check costs Redis if it is alone in its script call. Compares it with the usual
-// tutorial script (INCRBY and EXPIRE). One call is in flight. Redis' CPU is that of its process.
+// tutorial script (INCRBY and EXPIRE). One call is in flight. The CPU time is the Redis process's.
 // Each case and the tutorial's script run alternately, in `--pairs` pairs. The ratio is computed
 // within each pair.
 //
@@ -62,8 +62,8 @@ std::string CommandOf(std::vector<std::string_view> words,
 struct Case {
   std::string script;
   std::vector<std::string> calls;
-  std::vector<std::string> afterwards;  // sent after all calls, not measured
-  int commands = 1;                     // in each call
+  std::vector<std::string> afterward;  // sent after all calls, not measured
+  int commands = 1;                    // in each call
 };
 using Cases = std::map<std::string, Case>;
 
@@ -95,7 +95,7 @@ Case Make(const char* name, const std::vector<Rule>& rules, std::int64_t cost = 
     made.calls.push_back(CallOf(check));
     if (!leased) continue;
     check.demand.mode = Mode::kSettle;
-    made.afterwards.push_back(CallOf(check));
+    made.afterward.push_back(CallOf(check));
   }
   return made;
 }
@@ -185,14 +185,14 @@ class Caller {
       const double before = MicrosecondsOf(clock_);
       for (int i = 0; i < kUsers && done < calls; ++i, ++done) {
         const double start = MicrosecondsOf(CLOCK_MONOTONIC);
-        // The stride is prime, so that successive keys are not adjacent.
+        // A stride of 379 keeps successive keys apart. It is prime, so every key is used.
         Call(asked.calls[(static_cast<std::size_t>(done) * 379) % asked.calls.size()],
              asked.commands);
         times.push_back(MicrosecondsOf(CLOCK_MONOTONIC) - start);
       }
       spent += MicrosecondsOf(clock_) - before;
       if (cost.script == 0) cost.script = UsecPerCall();
-      for (const std::string& command : asked.afterwards) Call(command, 1);
+      for (const std::string& command : asked.afterward) Call(command, 1);
     }
     std::nth_element(times.begin(), times.begin() + calls / 2, times.end());
     cost.median = times[static_cast<std::size_t>(calls / 2)];
@@ -291,7 +291,7 @@ void Record(const char* file, const Cases& cases) {
     Write(out, name);
     Write(out, recorded.script);
     WriteAll(out, recorded.calls);
-    WriteAll(out, recorded.afterwards);
+    WriteAll(out, recorded.afterward);
   }
 }
 
@@ -303,7 +303,7 @@ Cases ReadRecord(const char* file) {
     Case& read = cases[name];
     read.script = Read(in);
     read.calls = ReadAll(in);
-    read.afterwards = ReadAll(in);
+    read.afterward = ReadAll(in);
   }
   return cases;
 }

@@ -228,7 +228,8 @@ class PageTest(unittest.TestCase):
         self.quiet = False  # the browser reports each 401
 
     def test_other_sites_cannot_use_the_api(self):
-        """A page under another name of this machine, and a page of another origin that has the token."""
+        """A page under another name of this machine is refused. A page of another origin cannot use the API,
+        even if it has the token."""
         token = self.url.split("token=")[1]
         port = re.search(r":(\d+)/", self.site).group(1)
         self.assertEqual(self.browser.open(f"http://evil.test:{port}/"), 403)

@@ -2,9 +2,9 @@
 
 Usage: run.py [--tls] SLUICED -- CLIENT [ARGUMENT...]
 
-There is one client program for each gRPC library: cpp/, python/, node/ and go/. All run the checks
-below, in this order and under these names, and print one line for each. They exit with status 1 if a
-check failed. Every call has a deadline, so a server that does not answer fails a check by name.
+There is one client program for each gRPC library: cpp/, python/, node/ and go/. All run the tests
+below, in this order and under these names, and print one line for each. If a test fails, they exit
+with status 1. Every call has a deadline, so a server that does not answer fails a test by name.
 
   unary           allowed, allowed, denied with retry_after
   batch           answers in the order of the checks; an invalid check has its own error
@@ -37,7 +37,7 @@ What this program passes to the client, after its own arguments:
 
 If a client prints the line `@kill` or `@stop`, the server gets SIGKILL or SIGTERM. When the server
 has been restarted on the same port, the client receives the line `started` on its standard input.
-Clients also accept `--only NAME,NAME`: the checks to run.
+Clients also accept `--only NAME,NAME`: the tests to run.
 """
 
 import argparse

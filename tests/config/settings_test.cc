@@ -90,7 +90,7 @@ TEST(Settings_AdminToken, FromVariableOrFile_TheFlagWins) {
   EXPECT_EQ("", both->admin_token);
 }
 
-TEST(Settings_WrongToken, IsNeverRepeated) {
+TEST(Settings_WrongToken, IsNotInTheMessage) {
   const test::TempDir dir;
   const std::string file = dir.Write("token", "open sesame\n");
   for (const auto& environment :

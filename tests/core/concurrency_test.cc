@@ -110,7 +110,7 @@ TEST(Concurrency, RandomOperations_HoldTheSameSlotsAsAModel_NeverMoreThanTheLimi
         if (verdict.admitted) book.lines()[i] = {lease, cost, counter.now + lease.ttl};
         (verdict.admitted ? taken : refused) += 1;
       } else {
-        // One of the latest leases. It may be held or not.
+        // Renews or releases one of the latest leases, even if it is not held anymore.
         auto at = book.lines().end();
         for (auto back = arrivals.Below(8); back >= 0 && at != book.lines().begin(); --back) --at;
         if (arrivals.Below(3) > 0) {

@@ -124,7 +124,7 @@ def quick(command):
 
 
 class Page:
-    """A folder like that of a checkout, a server, and the page's commands in one shell."""
+    """A folder laid out like a checkout, a server, and the page's commands in one shell."""
 
     def __init__(self, name):
         self.folder = directory()

@@ -159,7 +159,7 @@ TEST(Compile, EveryLimit_BecomesASeparateRule) {
   EXPECT_EQ(result.rules[0].limits[0].tag, "fixed_window:1h:epoch");
 }
 
-// The text that an operator writes, and the check that it becomes.
+// A descriptor that an operator writes becomes the attributes of a check.
 TEST(Guide, CompleteDescriptor_AddsTheRule) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});

@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 class FallbackWatchTest : public testing::Test {
  protected:
-  // One decision by fallback and `others` by the store, at `now_`.
+  // Counts one decision by fallback and `others` by the store, at `now_`.
   std::optional<double> Decide(std::uint64_t others) {
     decisions_.all += 1 + others;
     decisions_.by_fallback += 1;

@@ -360,7 +360,7 @@ TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAny
 }
 
 // The store has been charged, but does not know of the lease yet.
-TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) {
+TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterward) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take(Leased(100));

@@ -69,7 +69,7 @@ std::string Shuffled(const google::protobuf::Message& message, Random& random) {
   return bytes;
 }
 
-// One random damage, or none. `more` are bytes of another message of the same kind.
+// Damages `bytes` in one random way, or not at all. `more` is another message of the same kind.
 std::string Damage(std::string bytes, const std::string& more, Random& random) {
   switch (Below(random, 6)) {
     case 0:

@@ -62,7 +62,7 @@ TEST(RequestWriter, Unary_WritesOneRequestWithAKey) {
   EXPECT_EQ(*keys.rbegin(), 1'000'049);
 }
 
-TEST(RequestWriter, Batch_EachCheckHasItsOwnKey) {
+TEST(RequestWriter, Batch_KeyIsDrawnForEachCheck) {
   RequestWriter writer(PlanOf(Rpc::kBatch, 1000), 1);
   std::string out;
   writer.Append(7, out);

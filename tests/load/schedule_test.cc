@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kBegin{std::chrono::hours(1)};
 
-// All messages due at `now`, in milliseconds after the start.
+// Takes all messages due at `now`. Returns their starts, in milliseconds after kBegin.
 std::vector<std::int64_t> TakeAll(Schedule& schedule, SteadyTime now) {
   std::vector<std::int64_t> starts;
   while (schedule.IsDue(now)) {

@@ -69,7 +69,7 @@ TEST_F(TlsContext_Test, Load_KeyWithPassphrase_FailsWithoutAsking) {
   EXPECT_THAT(LoadError(files), HasSubstr("without passphrase"));
 }
 
-TEST_F(TlsContext_Test, Reload_ReadsChangedFilesOnly) {
+TEST_F(TlsContext_Test, Reload_ReplacesTheSetupOnlyIfFilesChanged) {
   const test::CapturedLog log;
   const auto context = TlsServerContext::Load({.paths = Files()}).value();
   const auto before = context->setup();

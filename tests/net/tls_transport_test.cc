@@ -280,7 +280,8 @@ TEST(TlsTransport, CloseInEachCallback_IsAllowed) {
   }
 }
 
-// The memory that one idle connection keeps, including leftovers of its handshake and buffers.
+// An idle connection keeps at most 25 KiB, including what its handshake and its buffers left
+// behind.
 TEST(TlsTransport, IdleConnections_KeepNoBuffers) {
 #ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "sanitizers have a heap of their own";

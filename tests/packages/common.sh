@@ -44,7 +44,7 @@ make_debian() {
 }
 
 # make_root NAME: sets $root to a copy of the clean Debian, with devices, host names and the
-# certificate authorities that this machine trusts (for example, that of a proxy).
+# certificate authorities that this machine trusts (for example, a proxy's authority).
 make_root() {
   make_debian
   root=$packages/$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the README's two commands in a clean Debian, on the files of a checkout without its history:
-# scripts/run.sh, then scripts/test.sh with a few of its tests. SLUICE_TEST_TARGETS=all runs all
-# tests, as a new user does (this takes an hour on a slow machine).
+# Runs the README's two commands in a clean Debian: scripts/run.sh, then scripts/test.sh with a few
+# tests. The source is a checkout without its history. SLUICE_TEST_TARGETS=all runs all tests, as
+# for a new user (an hour on a slow machine).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -40,8 +40,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
                                          const std::shared_ptr<grpc::ChannelCredentials>&
                                              credentials = grpc::InsecureChannelCredentials());
 
-// Many concurrent unary calls. A separate thread polls them, because without such a thread gRPC
-// does not even connect.
+// Many concurrent unary calls. A separate thread polls them, because gRPC does not even connect
+// without such a thread.
 class UnaryCalls {
  public:
   explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);
@@ -69,7 +69,7 @@ class UnaryCalls {
   std::thread thread_;
 };
 
-// One unary call.
+// Makes one unary call.
 Outcome CallUnary(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
                   const std::string& request, const CallOptions& options = {});
 

@@ -88,7 +88,7 @@ struct Reply {
   Response response;
 };
 
-// One unary call of raw bytes.
+// Makes one unary call with raw bytes.
 inline Reply<std::string> CallRaw(const std::shared_ptr<grpc::Channel>& channel,
                                   const std::string& method, const std::string& bytes) {
   grpc::GenericStub stub(channel);

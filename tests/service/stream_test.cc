@@ -211,7 +211,7 @@ TEST_F(StreamTest, OpenChecks_AreBounded) {
   EXPECT_EQ(EachOnce(kFrame * kFrames), caller.answers());
 }
 
-// The same for the bytes of checks: few checks, but large ones.
+// The bytes of open checks are bounded, too. Here the checks are few, but large.
 TEST_F(StreamTest, BytesOfOpenChecks_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');

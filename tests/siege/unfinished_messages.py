@@ -1,4 +1,5 @@
-"""Calls whose message announces 1 MiB and lacks its last bytes: 50 connections with 50 calls each."""
+"""50 connections with 50 calls each. Each message announces 1 MiB, but only its first 16,000 bytes
+are sent."""
 
 import struct
 

@@ -20,8 +20,8 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // Called after a failover with the counters of the master and of the promoted standby, and after
-  // a reset with the counters before and after it.
+  // Called after a failover with the counters of the master and of the promoted standby. Called
+  // after a reset with the counters before and after the reset.
   enum class Loss { kFailover, kReset };
   using OnTakeOver = std::function<void(const Script::Counters& master,
                                         const Script::Counters& standby, Loss loss)>;

@@ -83,7 +83,7 @@ class Fleet {
 
   // Disconnects all callers. Returns the number of answers that were not whole messages.
   int DisconnectCallers();
-  // Stops every server. Returns whether none of them keeps state of any call.
+  // Stops every server. Returns false if one of them still keeps state of a call.
   bool Stop();
 
  private:

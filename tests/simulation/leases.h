@@ -90,7 +90,7 @@ class Leases {
     std::vector<std::unique_ptr<Attempt>> attempts;
     std::vector<std::int64_t> returned;  // by limit: units that attempts may have given back
 
-    bool IsInStore() const;  // whether the store decided it, not fallback
+    bool IsInStore() const;  // whether the store decided at least one of its limits
   };
 
   struct Range {

@@ -67,7 +67,7 @@ class Link : public std::enable_shared_from_this<Link> {
   World& world_;
   const LinkOptions options_;
   Wire* wire_ = nullptr;
-  std::optional<std::string> early_ = "";  // arrived before a wire joined; absent afterwards
+  std::optional<std::string> early_ = "";  // arrived before a wire joined; absent afterward
   Remote* remote_ = nullptr;
   SteadyTime at_remote_{};  // when the last bytes arrive
   SteadyTime at_wire_{};

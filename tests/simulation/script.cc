@@ -155,7 +155,7 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
   Reader reader(Unpack(call.arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script has another version");
   reader.Number();  // the time; not used, since Redis' own clock decides
-  reader.Number();  // whether the call may take the short way
+  reader.Number();  // whether the call may take the fast path
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();

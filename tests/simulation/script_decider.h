@@ -19,8 +19,8 @@ class Script::Decider {
   Decider(Model* model, const Call& call, Counters& counters)
       : model_(model), call_(call), counters_(counters) {}
 
-  // Decides by the counters under the keys, and by the true counters. Returns the numbers of the
-  // reply.
+  // Decides twice: by the counters under the keys, and by the true counters. Returns the numbers of
+  // the reply.
   std::vector<double> Decide(const Check& check, std::vector<Draft> drafts);
 
   // At the end of the call.

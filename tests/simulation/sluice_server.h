@@ -58,7 +58,7 @@ class SluiceServer {
   // The server is about to end: it returns the grants that it holds.
   void Drain();
 
-  // Stops permanently. Returns whether no state of any call is left.
+  // Stops permanently. Returns false if state of a call is left.
   bool Stop();
 
   // Units admitted in an outage for checks that were in flight. The store may also have charged

@@ -230,7 +230,8 @@ TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   }
 }
 
-// A batch, and a check behind it.
+// A batch of checks of two slots takes one call for each slot. The check behind the batch takes a
+// third call.
 TEST_F(ThreadStoreTest, InOrderChecksOfTwoSlots_TakeOneCallEach_InOrder) {
   const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
   RunFor(milliseconds(100));

@@ -194,7 +194,7 @@ TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
     return metrics_.Render().find(fmt::format("script_calls_total {}\n", calls)) !=
            std::string::npos;
   };
-  // The check's pieces, and the parts of one of them.
+  // 4 calls: the check's 2 pieces, and the 2 parts of the piece that is split again.
   for (int i = 0; i < 1'000 && !has_sent(4); ++i) RunFor(Duration(10));
   RecordingCheck& next = Make({stays + "2"});
   loop_.Run([&] {

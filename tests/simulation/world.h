@@ -69,7 +69,7 @@ class World {
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 };
 
-// A wall clock of the world, which is `ahead` of the others.
+// A wall clock that is `ahead` of the world's other wall clocks.
 class WorldClock final : public Clock {
  public:
   explicit WorldClock(const World& world, Duration ahead = {}) : world_(world), ahead_(ahead) {}

@@ -302,7 +302,7 @@ TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
   EXPECT_EQ(Remaining({bucket.key, large}), 10'000);
 }
 
-// A refund removes the oldest units, here those of the lease.
+// A refund removes the oldest units, here the lease's units.
 TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow) {
   const struct {
     const char* what;

@@ -80,9 +80,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The key of each counter must live until the counter's state, by the limit of the check, equals
-// that of a new counter. Fixed windows are left out, since those aligned to the clock end even if
-// nothing is counted in them.
+// The key of each counter must live until the check's limit turns the counter's state into the
+// state of a new counter. Fixed windows are left out, since windows aligned to the clock end even
+// if nothing is counted in them.
 void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<FixedWindow>(*counter.limit)) continue;
@@ -151,7 +151,7 @@ class Comparison {
     EXPECT_GT(settled_, operations / 100);
     EXPECT_GT(prefetched_, operations / 1500);
     fmt::print(
-        "{} operations agree, {} of them granted, {} decided in the short way, {} leases settled, "
+        "{} operations agree, {} of them granted, {} decided by the fast path, {} leases settled, "
         "{} counters prefetched\n",
         done_, granted_, alone_, settled_, prefetched_);
   }

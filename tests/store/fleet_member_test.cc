@@ -79,7 +79,7 @@ TEST(FleetMember, MemberLeaves_IsStillCounted) {
 }
 
 // A step back of Redis' clock leaves such entries. Entries that are only a few seconds ahead are
-// kept, since the clocks of two Redis servers may differ.
+// kept, since the clocks of two Redis nodes may differ.
 TEST(FleetMember, EntriesFarInTheFuture_AreDropped) {
   const RedisServer redis;
   const std::string key(redis::FleetMember::kKey);

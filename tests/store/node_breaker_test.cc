@@ -20,7 +20,7 @@ class NodeBreaker : public NodeTest {
 
   bool IsOpen() const { return !shared_.breaker.closed(); }
 
-  // One call that Redis does not answer in time.
+  // Sends a call that Redis does not answer in time, which opens the breaker.
   void Trip() {
     RunIteration([this] { Submit("tripped"); });
     RunIteration({}, milliseconds(12));
@@ -186,7 +186,7 @@ TEST_F(NodeBreaker, SecondOutage_IsProbedAsSoonAsTheFirst) {
   EXPECT_EQ(breaker.ProbePause(0), first);
 }
 
-TEST_F(NodeBreaker, UndoWhileTheBreakerIsOpen_IsDoneAfterwards) {
+TEST_F(NodeBreaker, UndoWhileTheBreakerIsOpen_IsDoneAfterward) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
   ReplyToAll();

@@ -298,7 +298,7 @@ TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenTheConnectionIsBack) {
   EXPECT_EQ(RemainingNow("k", limit_), 10);
 }
 
-TEST_F(NodeLate, UndoIsQueuedWhenTheBreakerOpens_IsDoneAfterwards) {
+TEST_F(NodeLate, UndoIsQueuedWhenTheBreakerOpens_IsDoneAfterward) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
   Reply();

@@ -247,8 +247,8 @@ TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
   EXPECT_EQ(Remaining(*checks_[41]), 7);
 }
 
-// More checks than fit into the tables at once. Between them, earlier checks are answered or time
-// out.
+// More checks are submitted than fit into the tables at once. Meanwhile, earlier checks are
+// answered or time out.
 TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
   for (int round = 0; round < 20; ++round) {
     RunIteration([&] {

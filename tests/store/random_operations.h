@@ -40,7 +40,7 @@ class RandomOperations {
   // The clock goes back, so leases that have ended may seem to be open again.
   void ForgetLeasesOfUnits() { unit_leases_.clear(); }
 
-  // Remembers the lease. The counters that may hold it are those of the check that took it.
+  // Remembers the lease. Only the counters of the check that took it may hold it.
   void RememberLease(const BlockingCheck& check);
 
   // The check was admitted, and may be undone later, once.

@@ -200,7 +200,7 @@ TEST_F(RedisErrors, OTHER_UnknownWord) {
   ExpectAsInTheManual("other");
 }
 
-// Bytes that Redis never sends: it is unknown to which command the next reply belongs.
+// Redis never sends such bytes, so it is unknown to which command the next reply belongs.
 TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {

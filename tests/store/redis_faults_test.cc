@@ -269,8 +269,8 @@ TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
   }));
 }
 
-// In-order checks of growing cost on one counter, while the script is flushed again and again. Each
-// check is decided after those before it.
+// In-order checks of growing cost on one counter are decided in order while the script is flushed
+// again and again.
 TEST(RedisScript, FlushedUnderLoad_OrderIsKept) {
   RedisServer server;
   auto redis = server.Connect();

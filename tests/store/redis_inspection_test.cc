@@ -1,4 +1,4 @@
-// Log lines and metrics about an unsuitable Redis server, at the login and when its state changes.
+// Log lines and metrics about an unsuitable Redis node, at the login and when its state changes.
 #include "store/redis/inspection.h"
 
 #include <re2/re2.h>
@@ -113,7 +113,7 @@ TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
   EXPECT_EQ(Lines("its replicas follow again"), 1) << log_.text();
 }
 
-// All commands of the script are checked.
+// The inspection tests whether the ACL permits every command of the script.
 TEST(RedisInspectionOfScript, Script_CallsOnlyTheCheckedCommands) {
   const std::string needed = " " + redis::Inspection::NeededCommands(true) + " ";
   const RE2 call(R"((?:call|try)\('([A-Z]+)')");

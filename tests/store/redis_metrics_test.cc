@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class RedisMetricsTest : public testing::Test {
  protected:
-  // The value of a series, which is named as on the page; -1 if the page does not have it.
+  // The value of `series`, its name and labels on the page; -1 if the page does not have it.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
     const std::size_t line = page.find("\n" + series + " ");

@@ -1,5 +1,5 @@
-// A master, its replicas, and sentinels: real processes on free ports. The password of the
-// sentinels is not that of the servers.
+// A master, its replicas, and sentinels: real processes on free ports. The sentinels have a
+// different password than the servers.
 //
 // Not thread-safe.
 #pragma once

@@ -85,7 +85,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check()), "allowed 0/1 0/0 580/0")
         self.assertEqual(text_of(self.check()), "denied 0/1 0/0 580/0")
 
-    def test_charge_afterwards_denies_the_next_request(self):
+    def test_charge_afterward_denies_the_next_request(self):
         self.assertEqual(text_of(self.check()), "allowed 2/1 100/0 1000/0")
         charged = self.check(api.MODE_CHARGE, cost=0, input=10, output=65)
         self.assertEqual(text_of(charged), "denied 2/0 25/75 0/1005")

@@ -208,7 +208,7 @@ class DoorsTest(unittest.TestCase):
             self.assertIn('"rule":"shop-pay"', text)
 
     def test_unknown_callers_cannot_use_up_the_places_for_calls(self):
-        """60,000 calls from one address, none of them complete."""
+        """One address begins 60,000 calls and completes none of them."""
         head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
         calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head)
                          for stream in range(1, 2001, 2))

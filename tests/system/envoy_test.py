@@ -24,7 +24,7 @@ descriptors: [{{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}
 
 
 def start():
-    """A caller of a sluiced, the process of its Redis, and that of the sluiced."""
+    """Returns a caller of a sluiced, the process of its Redis, and the process of the sluiced."""
     folder = running.directory()
     rules = folder / "rules"
     rules.mkdir()

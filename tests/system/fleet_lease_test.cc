@@ -75,7 +75,7 @@ class Gauge {
   std::atomic<int> most_ = 0;
 };
 
-TEST_F(FleetLeaseTest, ManyMoreCallersThanSlots_NeverHoldMoreAtOnce) {
+TEST_F(FleetLeaseTest, ManyMoreCallersThanSlots_NeverHoldMoreThanTheLimit) {
   Gauge gauge;
   std::atomic<int> denied = 0;
   const auto hold_once = [&](int server) {

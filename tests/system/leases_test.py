@@ -325,7 +325,7 @@ rules:
             return None
         return 1_000_000_000 - answer.limits[0].remaining
 
-    def test_settlements_while_redis_is_down_are_applied_once_afterwards(self):
+    def test_settlements_while_redis_is_down_are_applied_once_afterward(self):
         take = api.CheckLimitRequest(domain="llm", amounts={"input": 10})
         take.lease_ttl.FromSeconds(600)
         leases = [api.CheckLimitResponse.FromString(it).lease.id

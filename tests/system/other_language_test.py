@@ -115,7 +115,7 @@ class AnswersTest(unittest.TestCase):
         self.assertEqual(denied.decision, pb.DECISION_DENIED)
         self.assertFalse(denied.limits[0].admitted)
         self.assertEqual(denied.limits[0].remaining, 0)
-        # One token an hour; earlier tests took at most a few seconds of it.
+        # The bucket refills one token an hour. Less than a minute of this hour has passed.
         self.assertLessEqual(seconds(denied.retry_after), 3600)
         self.assertGreater(seconds(denied.retry_after), 3600 - 60)
         self.assertGreaterEqual(denied.decided_at.ToNanoseconds(),

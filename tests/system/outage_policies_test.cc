@@ -81,7 +81,7 @@ TEST_P(OutagePoliciesTest, RedisIsDown_AdmitsEverythingOrNothing) {
   const char* const charged = "sluice_fallback_units_total{fate=\"charged\"}";
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Metric(charged) >= 3 * expected; }));
   EXPECT_EQ(Remaining(Of("", "never-seen")), expected == 0 ? 100 : 0);
-  std::cout << GetParam() << ": " << Metric(charged) << " units charged to Redis afterwards\n";
+  std::cout << GetParam() << ": " << Metric(charged) << " units charged to Redis afterward\n";
 }
 
 class OutageSlotsTest : public OutagePoliciesTest {};
@@ -111,7 +111,7 @@ TEST_P(OutageSlotsTest, RedisIsDown_GrantsOneFurtherLimitOrNothing) {
   const int free = policy == "local" ? 0 : kSlots / 2;
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Remaining(Of("-slots", "user")) == free; }));
   std::cout << GetParam() << ": " << Remaining(Of("-slots", "user"))
-            << " slots free in Redis afterwards";
+            << " slots free in Redis afterward";
   for (const Answer& it : meanwhile) {
     if (it.response.has_lease()) {
       EXPECT_TRUE(fleet_.ReleaseLease(it.response.lease().id(), it.server).ok());

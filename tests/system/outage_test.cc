@@ -148,8 +148,8 @@ TEST_F(LocalOutageTest, RedisStopsUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
     EXPECT_NEAR(Counted(endpoint), most, kCallers);
     std::cout << endpoint << ": limit " << kLimit << ", admitted " << admitted - meanwhile
               << " by Redis, " << meanwhile << " while it was down, in all " << admitted
-              << "; in flight " << in_flight << "; counted by Redis afterwards "
-              << Counted(endpoint) << "\n";
+              << "; in flight " << in_flight << "; counted by Redis afterward " << Counted(endpoint)
+              << "\n";
   }
 }
 
@@ -183,7 +183,7 @@ TEST_F(LocalOutageTest, OneServerSawNoneOfTheUnitsTaken_ItAdmitsItsShareAgain) {
   EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Counted("/daily") >= kLimit + meanwhile; }));
   EXPECT_EQ(Counted("/daily"), kLimit + meanwhile);
   std::cout << "worst staleness: limit " << kLimit << ", all admitted by Redis, " << meanwhile
-            << " while it was down; counted by Redis afterwards " << Counted("/daily") << "\n";
+            << " while it was down; counted by Redis afterward " << Counted("/daily") << "\n";
 }
 
 TEST_F(LocalOutageTest, NothingLeft_NothingIsAdmitted) {

@@ -201,7 +201,7 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_TRUE(check().allowed());
 }
 
-// On a connection that is closed afterwards.
+// Sends the check on a connection that is closed afterward.
 v1::CheckLimitResponse CheckAt(const SluiceServer& sluiced, const v1::CheckLimitRequest& request) {
   const auto stub = v1::RateLimiter::NewStub(
       grpc::CreateChannel(sluiced.grpc_address(), grpc::InsecureChannelCredentials()));

@@ -171,7 +171,7 @@ sluice::v1::CheckLimitRequest Model(const std::string& user, int tokens) {
   return request;
 }
 
-// The answer is longer than estimated.
+// The model's answer needs more tokens than were taken.
 void Longer(sluice::Client& client, const std::string& user) {
   sluice::Reservation reservation = client.Reserve(Model(user, 400));
   if (!reservation) throw std::invalid_argument("denied");

@@ -163,7 +163,7 @@ func export(address string) {
 	fmt.Println("released")
 }
 
-// The answer is longer than estimated.
+// The model's answer needs more tokens than were taken.
 func longer(ctx context.Context, c *client.Client, facts client.Attributes) error {
 	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 400))
 	if err != nil {

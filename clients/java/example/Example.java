@@ -226,7 +226,7 @@ public final class Example {
     void answer(SluiceClient client, String user) throws Exception;
   }
 
-  /** The answer is longer than estimated. */
+  /** The model's answer needs more tokens than were taken. */
   private static void longer(SluiceClient client, String user) throws Exception {
     try (Reservation reservation = client.reserve(model(user, 400))) {
       reservation.use("tokens", 400);

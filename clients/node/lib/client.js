@@ -164,7 +164,7 @@ class Client {
 
   // Runs `work` if the request is allowed, otherwise throws Limited. If the answer has a wait,
   // sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
-  // afterwards.
+  // afterward.
   async limited(domain, attributes, work, options = {}) {
     const decision = await this.check(domain, attributes, options);
     if (!decision.allowed) throw denial(decision);

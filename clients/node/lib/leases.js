@@ -8,9 +8,9 @@ const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_P
 const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// Whether no other attempt can change the outcome. After QUEUED, the settlement is repeated, since
-// the server that answered may die. It is also repeated after NOT_FOUND if the lease was taken
-// during an outage: such a lease is not found until its server reaches the store.
+// Whether the outcome is final: no other attempt can change it. After QUEUED, the settlement is
+// repeated, since the server that answered may die. It is also repeated after NOT_FOUND if the
+// lease was taken during an outage: such a lease is not found until its server reaches the store.
 const isFinal = (outcome, local) =>
   outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
 

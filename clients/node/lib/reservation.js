@@ -12,7 +12,7 @@ class Reservation extends Work {
   #open = true;
   #overloaded;
 
-  // take(amounts): a promise of the decision; it rejects with Limited.
+  // take(amounts): returns a promise of the decision, which rejects with Limited after a denial.
   constructor(take, leases, overloaded) {
     super();
     this.#take = take;
@@ -22,7 +22,7 @@ class Reservation extends Work {
 
   // Takes the first part. The client calls this.
   async begin(amounts) {
-    const defaults = {cost: 1, requests: amounts.cost === 0 ? 0 : 1};  // those of the API
+    const defaults = {cost: 1, requests: amounts.cost === 0 ? 0 : 1};  // the API's defaults
     await this.#add(await this.#take(amounts), {...defaults, ...amounts});
   }
 

@@ -77,7 +77,7 @@ class Reservation(Work):
         self._used: dict[str, int] = {}
         self._open = True
         self.decision = Decision(False)
-        """The decision of the last check: that of the block, or of the last `extend`."""
+        """The decision of the last check, made by the start of the block or the last `extend`."""
 
     def __enter__(self) -> Reservation:
         with self._unused_on_error():

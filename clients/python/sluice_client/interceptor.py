@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class LimitInterceptor(grpc.ServerInterceptor):
     """For grpc.server(..., interceptors=[LimitInterceptor(client, "shop")]).
 
-    Each call is checked in `domain` with the attribute `endpoint`, its full method, and those that
-    `attributes(metadata)` returns; metadata is a dict. A denied call ends with RESOURCE_EXHAUSTED;
-    if a retry can succeed, `grpc-retry-pushback-ms` says when. If no server answers and the client
-    is CLOSED, the call ends with UNAVAILABLE.
+    Each call is checked in `domain` with the attribute `endpoint` (the call's full method, such as
+    "/shop.v1.Shop/Pay") and with the attributes that `attributes(metadata)` returns; metadata is a
+    dict. A denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed,
+    `grpc-retry-pushback-ms` says when. If no server answers and the client is CLOSED, the call ends
+    with UNAVAILABLE.
     """
 
     def __init__(self, client: Client, domain: str,

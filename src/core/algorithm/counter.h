@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// Sets `state` to that of a new counter.
+// Sets `state` to the state of a new counter.
 WriteBack Open(const Limit& limit, CounterState& state, Time now);
 WriteBack Advance(const Limit& limit, CounterState& state, Time now);
 std::int64_t Grants(const Limit& limit, const CounterState& state, const CounterDemand& demand,
@@ -29,8 +29,8 @@ struct SeenState {
   bool operator==(const SeenState&) const = default;
 };
 
-// The counter of LimitFor(limit, share), derived from the last seen state of `limit`; call Advance
-// next.
+// The counter of LimitFor(limit, share), derived from `seen`, the last state of the counter of
+// `limit`. Call Advance next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
 
 // The initial state, without charges, of a counter of LimitForCharges. If a fixed window was seen,
@@ -144,7 +144,8 @@ std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 // The verdict of one limit for the check at `index` (from 0). If the check took its cost, the
 // verdict shows the counter after that, otherwise as the check found it. Both stores answer through
 // this function, so an answer depends neither on where a counter is stored nor on coalescing.
-// `report` is that of the coalesced checks; its snapshot becomes the state that this check found.
+// `report` is the report on all coalesced checks. Its snapshot becomes the state that this check
+// found.
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
                   std::int64_t index);
 

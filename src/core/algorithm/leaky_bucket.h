@@ -95,7 +95,7 @@ struct LeakyBucket : CommonFacts {
   }
 
   // Takes `cost` units without testing the queue. Returns how many exceed the maximum debt, which
-  // is that of a TokenBucket.
+  // is the same as for a TokenBucket.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t room = Capacity() + TokenBucket::MaxDebt(rate, Capacity()) - state.level;
     const std::int64_t charged = std::min(cost, std::max<std::int64_t>(0, room) / period.count());

@@ -95,9 +95,9 @@ bool Supports(const Limit& limit, Mode mode);
 // Whether a check takes slots under a lease, which are held until the lease is released or expires.
 bool TakesLeases(const Limit& limit);
 
-// Whether the level of a counter changes with time, at the rate of the limit. When a lease is
-// settled, its limit may have been replaced by one with another rate. So the settlement must not
-// store the level as advanced at the old rate.
+// Whether the level of a counter changes with time, at the limit's rate. If so, a settlement
+// changes the level as it is stored, not the advanced level, because the lease may name a limit
+// with an outdated rate.
 bool SettlesAsStored(const Limit& limit);
 
 // The longest time for which a lease may hold slots. REQUIRES: TakesLeases(limit)

@@ -131,8 +131,8 @@ struct WarmingBucket : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`: restores the permits that
   // the check spent, and removes the debt that would be left if this check had been the last. Also
-  // stores permits for the part of the price that is already paid, because without the check, that
-  // time would have been idle. Later checks keep the prices they paid.
+  // stores permits for the part of the price that is already paid, because that time would have
+  // been idle without the check. Later checks keep the prices they paid.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.last < before.last) return {.changed = false, .dropped = cost};
     State after = before;
@@ -179,7 +179,7 @@ struct WarmingBucket : CommonFacts {
   }
 
   // The limit for `share` of the rate, and its counter derived from the last seen state of the
-  // whole limit: the counter is as cold as that of the whole limit, and its debt is as long. The
+  // whole limit: the counter is as cold as the whole limit's, and its debt is as long. The
   // one check that a bucket without debt always admits cannot be divided: one server admits it, the
   // others have a bucket without tokens.
   std::variant<WarmingBucket, TokenBucket> For(const Share& share) const {

@@ -123,8 +123,8 @@ bool IsDenied(const DescriptorCheck& check) {
   return check.status().code() == Response::OVER_LIMIT;
 }
 
-// The status for the headers: that of the last denied check outside quota_mode. If there is no such
-// check, the first status with the least remaining. Null if no status has a limit.
+// The status for the headers: the status of the last denied check outside quota_mode. If there is
+// no such check, the first status with the least remaining. Null if no status has a limit.
 const Response::DescriptorStatus* StatusForHeaders(DecidedChecks checks) {
   const Response::DescriptorStatus* least = nullptr;
   const Response::DescriptorStatus* over = nullptr;

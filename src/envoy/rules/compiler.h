@@ -20,7 +20,7 @@ struct CompiledRules {
   std::shared_ptr<const Guide> guide;
 };
 
-// Thread-safe. REQUIRES: the trees have no errors and distinct domains.
+// Thread-safe. REQUIRES: the trees have no mistakes and distinct domains.
 CompiledRules Compile(std::vector<RuleTree> trees);
 
 // A limit of `requests` per `unit`, with the windows of Envoy's service.

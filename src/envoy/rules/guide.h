@@ -105,9 +105,9 @@ struct DomainGuide {
 };
 
 // For operators, who name a descriptor by its entries alone: kDescriptorAttribute is
-// "database=users,tier=gold", and kRuleAttribute is absent. Replaces `attributes` by those of the
-// descriptor's check, which are views of `index` and `counter`. No effect if the descriptor has no
-// limit.
+// "database=users,tier=gold", and kRuleAttribute is absent. Replaces `attributes` by the attributes
+// of the descriptor's check. They are views of `index` and `counter`. No effect if the descriptor
+// has no limit.
 void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
                         std::vector<Attribute>& attributes, std::string& counter);
 

@@ -19,7 +19,7 @@ struct RuleDocument {
   YamlNode root;
 };
 
-// Appends every error to `errors`, with the document's name; the tree is then unusable. Returns
+// Appends every mistake to `errors`, with the document's name; the tree is then unusable. Returns
 // nullopt if the document is not a map.
 std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors);
 

@@ -1,5 +1,5 @@
-// Loads a directory of Envoy's rule files, all or nothing: all errors of a set are reported at
-// once, and a set with errors must not be applied.
+// Loads a directory of Envoy's rule files, all or nothing: all mistakes of a set are reported at
+// once, and a set with mistakes must not be applied.
 //
 // Thread-safe.
 #pragma once
@@ -16,8 +16,8 @@
 namespace sluice::envoy {
 
 struct LoadedTrees {
-  std::vector<RuleTree> trees;  // one per domain; only valid if there are no errors
-  Diagnostics errors;           // by file and position
+  std::vector<RuleTree> trees;  // one per domain; only valid if `errors` is empty
+  Diagnostics errors;           // mistakes, by file and position
 
   bool ok() const { return errors.empty(); }
 };

@@ -1,4 +1,4 @@
-// The header fields of a request: those of the gRPC protocol, and the metadata that handlers read.
+// The header fields of a request: the gRPC protocol's fields, and the metadata that handlers read.
 // Nothing else is kept, because an attacker can compress large fields to a few bytes on the wire,
 // but they are large in memory. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //

@@ -60,7 +60,7 @@ class WaitQueue {
 class SentAnswers {
  public:
   // The answer is in the output. Calls `on_lost` if the connection ends before the kernel has
-  // accepted it, or if the caller resets the stream afterwards.
+  // accepted it, or if the caller resets the stream afterward.
   void Add(std::int32_t stream, SteadyTime now, std::function<void()> on_lost) {
     while (!answers_.empty() &&
            (answers_.front().sent < now - kRoundTrip || answers_.size() >= kMaxAnswers)) {

@@ -1,5 +1,5 @@
-// A circuit breaker for one Redis server: opens when calls time out or fail, and closes when a
-// probe has been answered in time. Shared by the nodes of all io threads.
+// A circuit breaker for one Redis node: opens when calls time out or fail, and closes when a
+// probe has been answered in time. Shared by all io threads.
 //
 //   closed ──a call overdue, or most of a second's calls failed──▶ open ──probe sent──▶ half-open
 //      ▲                                                            ▲                       │
@@ -22,8 +22,8 @@ namespace sluice::redis {
 
 class Breaker {
  public:
-  // `name` is the server's name in the log; `labels` are those of its metrics. `metrics` must
-  // outlive the breaker.
+  // `name` is the node's name in the log. Its metrics have `labels`. `metrics` must outlive
+  // the breaker.
   Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels = {});
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }

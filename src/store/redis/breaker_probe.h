@@ -1,4 +1,4 @@
-// Finds out in the background whether a Redis server with an open breaker answers in time and
+// Finds out in the background whether a Redis node with an open breaker answers in time and
 // accepts a write.
 //
 // Loop thread only.

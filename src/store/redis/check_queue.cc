@@ -76,7 +76,7 @@ CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::siz
 }
 
 // The number of the latest entry in which an in-order check uses a counter of `check`; 0: none. If
-// hashes collide, the number may be that of a later entry.
+// hashes collide, a later entry's number may be returned.
 std::uint64_t CheckQueue::LatestInOrder(const StoreCheck& check) const {
   std::uint64_t latest = 0;
   for (const CounterCheck& counter : check.counters) {

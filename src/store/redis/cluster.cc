@@ -12,7 +12,7 @@ namespace sluice::redis {
 namespace {
 
 // A slot range and its owner. In the reply, a range is an array: first, last, master, replicas…;
-// and a server is an array: host, port, …
+// and a node is an array: host, port, …
 struct Range {
   std::size_t first;
   std::size_t last;
@@ -23,8 +23,8 @@ bool IsArray(const redisReply& reply, std::size_t elements) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
 }
 
-// The IP address in the metadata of a server, which is an array: host, port, id, list of keys and
-// values. Empty if the metadata has no address.
+// The IP address in the metadata of a node, or "" if there is none. `server` is the node as an
+// array: host, port, id, metadata. The metadata is a list of keys and values.
 std::string_view IpOf(const redisReply& server) {
   if (server.elements < 4 || !IsArray(*server.element[3], 2)) return {};
   const redisReply& more = *server.element[3];

@@ -33,7 +33,7 @@ bool IsMaster(const redisReply& reply) {
 }
 
 // Whether the login can continue after this error. A connection without a name (CLIENT SETNAME) can
-// still send checks. If the user may not call SCRIPT EXISTS, the script is loaded in any case.
+// still send checks. If the user may not call SCRIPT EXISTS, the script is loaded at every login.
 // Other errors, such as NOAUTH, affect all steps.
 bool MayGoOn(std::string_view refused_step, std::string_view error) {
   return (refused_step == "CLIENT" || refused_step == "EXISTS") &&
@@ -78,7 +78,7 @@ void Connection::Stop() {
   state_ = State::kStopped;
 }
 
-// Resolving the server's address has no time limit; connecting and logging in have separate limits.
+// Resolving the peer's address has no time limit; connecting and logging in have separate limits.
 void Connection::Connect() {
   const auto address = owner_.AddressToTry();
   if (!address) {

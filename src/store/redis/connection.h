@@ -1,6 +1,6 @@
-// One connection to a Redis server: connects, logs in and loads the check script. A lost connection
-// is reopened after a pause that grows. Replies arrive in the order of commands. Bytes pass through
-// a net::Transport; this class does no I/O.
+// One connection to a peer, which is a Redis node or a sentinel: connects, logs in and, for checks,
+// loads the check script. A lost connection is reopened after a pause that grows. Replies arrive in
+// the order of commands. Bytes pass through a net::Transport; this class does no I/O.
 //
 //   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
 //      ▲────────── failure ──┴────────────────┴───────────┘
@@ -35,11 +35,11 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out);
 // The text of a string, a status or an error; empty for other replies.
 std::string_view TextOf(const redisReply& reply);
 
-// How the connections of a store reach its servers and log in.
+// How the connections of a store reach its nodes or sentinels, and log in.
 struct ServerAccess {
   RedisLogin login;
   const Secret* password =
-      nullptr;  // replaces that of `login`; if set, must outlive the connections
+      nullptr;  // replaces the password of `login`; if set, must outlive the connections
   const net::TlsClientContext* tls = nullptr;  // null: no TLS; must outlive the connections
   std::string server_name;      // the name in certificates; empty: the host of the connection
   bool loads_script = true;     // false: no checks will be sent
@@ -51,7 +51,7 @@ class Connection final : private net::Protocol {
   class Owner {
    public:
     virtual ~Owner() = default;
-    // The address to connect to, requested before every attempt. Empty: no server is known.
+    // The address to connect to, requested before every attempt. Empty: none is known.
     virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
@@ -67,7 +67,7 @@ class Connection final : private net::Protocol {
     // of Redis, `cause` begins with the word of this error: see KindOf.
     virtual void OnDown(std::string_view cause) = 0;
     // Connecting or logging in failed. Another attempt follows. `cause`: see OnDown; empty if no
-    // server is known.
+    // address is known.
     virtual void OnFailedAttempt(std::string_view cause) = 0;
   };
 
@@ -86,15 +86,15 @@ class Connection final : private net::Protocol {
   // The same for commands that AppendCommand has formatted.
   void SendFormatted(std::string_view commands);
 
-  // Closes the connection because of an error of the server, and reconnects. The server counts as
+  // Closes the connection because of an error of the peer, and reconnects. The peer counts as
   // failing until MarkHealthy.
   void Restart(std::string_view cause);
 
-  // Closes the connection and requests an address without a pause, because the server is not at
+  // Closes the connection and requests an address without a pause, because the peer is not at
   // fault.
   void ReconnectElsewhere();
 
-  // Called when the server has done its work, such as charging a check. The pause after the next
+  // Called when the peer has done its work, such as charging a check. The pause after the next
   // loss is then short again. A login or an answer to a peek is not enough: a replica gives these,
   // too, but refuses writes.
   void MarkHealthy();

@@ -37,9 +37,9 @@ class FleetMember final : private Connection::Owner {
   struct Context {
     net::Loop& loop;
     ServerAccess access;
-    // The Redis server that owns kKey; empty while none is known.
+    // The Redis node that owns kKey; empty while none is known.
     std::function<std::optional<Address>()> server;
-    ServerStatus& status;  // of that Redis server
+    ServerStatus& status;  // of that node
   };
 
   // Starts to connect immediately; `on_view` is called after each report and whenever Redis is

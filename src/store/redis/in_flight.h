@@ -93,13 +93,13 @@ class InFlight {
 
   // Whether the oldest command is overdue.
   bool IsOverdue(SteadyTime now) const { return !empty() && oldest().due <= now; }
-  // Whether the server has not replied at all for too long.
+  // Whether the node has not replied at all for too long.
   bool IsSilent(SteadyTime now) const { return !empty() && SilentFrom() <= now; }
 
   // Returns the resets whose deadline is `now` or before. Their replies will be ignored.
   std::vector<StoreReset*> TakeOverdueResets(SteadyTime now);
 
-  // The earliest time at which a check or a reset expires, or the server counts as silent. If
+  // The earliest time at which a check or a reset expires, or the node counts as silent. If
   // `with_overdue`, also the time at which the oldest command becomes overdue.
   SteadyTime NextDeadline(bool with_overdue) const;
 

@@ -1,8 +1,8 @@
-// Checks whether counts are safe in a Redis server: it evicts nothing, its replicas do not lag, and
-// its ACL permits all commands that Sluice needs. The server is queried after every login and every
+// Checks whether counts are safe in a Redis node: it evicts nothing, its replicas do not lag, and
+// its ACL permits all commands that Sluice needs. The node is queried after every login and every
 // ten seconds. Each change is logged.
 //
-// Loop thread only: the thread of the one node that sends the query.
+// Loop thread only: the thread of the one Node that sends the query.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@ class Inspection {
  public:
   static constexpr std::chrono::seconds kEvery{10};
 
-  // `name` is the server's name in the log; `labels` are those of its metrics. `metrics` must
-  // outlive this.
+  // `name` is the node's name in the log. Its metrics have `labels`. `metrics` must outlive
+  // this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
-  // Hides the metrics, because the server is no longer queried.
+  // Hides the metrics, because the node is no longer queried.
   ~Inspection();
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
@@ -33,8 +33,8 @@ class Inspection {
   // Sends the query.
   static void Ask(Connection& connection, bool clustered);
 
-  // The commands that Sluice needs: those of the check script, of the reports of a fleet's members,
-  // and of the query. In lower case, with spaces between them.
+  // The commands that Sluice needs: for the check script, the reports of a fleet's members, and the
+  // query. In lower case, with spaces between them.
   static std::string NeededCommands(bool clustered);
 
   // Handles the reply. Parts that are missing or unreadable are ignored.

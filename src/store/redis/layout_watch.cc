@@ -6,7 +6,7 @@
 namespace sluice::redis {
 namespace {
 
-// No checks are sent on this connection, so it needs no script, and its server may be a replica.
+// No checks are sent on this connection, so it needs no script, and may lead to a replica.
 ServerAccess ToAsk(ServerAccess access) {
   access.loads_script = false;
   access.must_be_master = false;

@@ -1,5 +1,6 @@
-// Polls servers for the layout of a store: every second, and more often while the layout is in
-// doubt. Moves to the next server if the current server does not answer or the doubt persists.
+// Polls servers (sentinels, or nodes of a Cluster) for the layout of a store: every second, and
+// more often while the layout is in doubt. Moves to the next server if the current server does not
+// answer or the doubt persists.
 //
 // On io-0. Derived classes implement the query and parse the replies.
 #pragma once

@@ -7,7 +7,7 @@
 namespace sluice::redis {
 namespace {
 
-// One server, which owns every key.
+// One node, which owns every key.
 class SingleServer final : public Topology {
  public:
   SingleServer(const RedisUrl& url, TopologyContext context)

@@ -54,7 +54,7 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
   connection_.Start();
 }
 
-// A second call does nothing: by then, another node for the same server may use the shared state.
+// A second call does nothing: by then, another Node for the same Redis may use the shared state.
 void Node::Stop() {
   if (std::exchange(stopped_, true)) return;
   connection_.Stop();
@@ -104,7 +104,7 @@ void Node::Send(std::span<const std::string_view> arguments, InFlightCommand com
   in_flight_.Add(std::move(command), loop_.now());
 }
 
-// Permits the keys of the next command to be in a slot that the server imports.
+// Permits the keys of the next command to be in a slot that the node imports.
 void Node::Ask() { Send(std::array<std::string_view, 1>{"ASKING"}, {.kind = Kind::kAsking}); }
 
 void Node::Flush() {

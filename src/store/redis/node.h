@@ -1,4 +1,4 @@
-// One Redis server as seen by one io thread: a connection, and the checks in progress.
+// One Redis node as seen by one io thread: a connection, and the checks in progress.
 //
 //   Submit ──▶ Packer ──flush: 64 entries at most─▶ InFlight ──reply──▶ OnDecided
 //              (equal checks are coalesced)         (commands that await their reply)
@@ -53,7 +53,7 @@ struct NodeOptions {
   MetricsRegistry* metrics = nullptr;
   // REQUIRED for rediss. Must outlive the node.
   const net::TlsClientContext* tls = nullptr;
-  // The name that servers' certificates must have. Empty: the host of each connection.
+  // The name that the nodes' certificates must have. Empty: the host of each connection.
   std::string tls_server_name;
   // Null: the password is in the URL. Otherwise must outlive the node.
   const Secret* password = nullptr;
@@ -191,7 +191,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
-  std::optional<Inspection> inspection_;  // empty if another io thread queries the server
+  std::optional<Inspection> inspection_;  // empty if another io thread queries the node
   const NodeOptions options_;
   const bool clustered_;
   bool waits_to_connect_;

@@ -6,8 +6,8 @@
 // other call is in flight. There is no timer. In Redis, coalesced checks together cost as much as
 // one check, and each check of a pack after the first costs a third of the first.
 //
-// If only a few plain checks are queued, they are sent together, each in a call of its own, because
-// the script has a fast path for a lone plain check.
+// If only a few checks are queued and all are plain, each is sent in a call of its own, and none
+// waits for another: the script has a fast path for a lone plain check.
 //
 // In-order checks wait for the earlier checks that they follow. A pack of one slot of a Cluster
 // therefore also takes the checks of its slot that are queued behind checks of other slots.

@@ -23,7 +23,7 @@ constexpr std::array<ErrorKind, 18> kErrorKinds{{
     {.word = "CLUSTERDOWN",
      .advice = "slots have no master: see CLUSTER INFO and CLUSTER NODES there"},
     {.word = "LOADING",
-     .advice = "it is reading its data, and answers checks afterwards",
+     .advice = "it is reading its data, and answers checks afterward",
      .wants_reconnect = true},
     {.word = "READONLY",
      .advice = "it is a replica: redis.url must name the master, or sentinels",

@@ -30,8 +30,8 @@ extern const std::array<ErrorKind, 18> kErrorKinds;
 // The index of the error's kind in kErrorKinds, or nullopt if it has none.
 std::optional<std::size_t> KindOf(std::string_view error);
 
-// Whether a new connection may help: the server is starting, requires a login, or has become a
-// replica. In the last case, the server's name may now resolve to the new master.
+// Whether a new connection may help: the node is starting, requires a login, or has become a
+// replica. In the last case, the node's name may now resolve to the new master.
 bool WantsReconnect(std::string_view error);
 
 // Whether keys are on another node: MOVED, ASK or TRYAGAIN. The command has not run.
@@ -43,8 +43,8 @@ struct Redirect {
   Address address;
 };
 
-// If the error has no host, because the server does not know its own name, the host is that of
-// `from`. Returns nullopt if the error names no place, or names "?" because the server has no name
+// If the error has no host, because the node does not know its own name, the host is that of
+// `from`. Returns nullopt if the error names no place, or names "?" because the node has no name
 // to announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
@@ -52,7 +52,7 @@ std::optional<Redirect> ParseRedirect(std::string_view error, const Address& fro
 // down). Nothing was changed.
 bool IsForeignKey(std::string_view error);
 
-// Whether the server rejects scripts that access undeclared keys. Nothing was changed.
+// Whether the node rejects scripts that access undeclared keys. Nothing was changed.
 bool RefusesUndeclaredKeys(std::string_view error);
 
 }  // namespace sluice::redis

@@ -1,4 +1,4 @@
-// Metrics of one Redis server, per io thread.
+// Metrics of one Redis node, per io thread.
 //
 // Loop thread only. The registry must outlive it.
 #pragma once
@@ -17,13 +17,13 @@ Counter& ErrorsOfKind(MetricsRegistry& registry, std::string_view kind);
 
 class RedisMetrics {
  public:
-  // `labels` name the io thread and, where there may be several, the server.
+  // `labels` name the io thread and, where there may be several, the node.
   RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels);
 
   void OnReady();
   // `cause`: see Connection::Owner.
   void OnDown(std::string_view cause);
-  // The server is no longer used, so the page does not show its state.
+  // The node is no longer used, so the page does not show its state.
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 

@@ -134,7 +134,7 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
     const auto server = [this] {
       return parts_[0] ? parts_[0]->AddressOf(redis::FleetMember::kKey) : std::nullopt;
     };
-    // A server's state is logged once for all connections to it.
+    // A node's state is logged once for all connections to it.
     redis::ServerStatus& status =
         single_ ? servers_.At(server().value_or(Address{})).status : fleet_status_;
     fleet_member_ = std::make_unique<redis::FleetMember>(

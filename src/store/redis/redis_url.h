@@ -1,6 +1,6 @@
-// The addresses of a store's servers and the login:
-//   redis://[[user]:password@]host[:port][/db]              one server
-//   unix://[[user]:password@]/path/to/socket                one server on this machine
+// The addresses of a store's nodes or sentinels, and the login:
+//   redis://[[user]:password@]host[:port][/db]              one node
+//   unix://[[user]:password@]/path/to/socket                one node on this machine
 //   redis+sentinel://[[user]:password@]host[:port],…/master[/db]
 //                                                           the master named by sentinels
 //   redis+cluster://[[user]:password@]host[:port],…         a Cluster; some of its nodes
@@ -33,7 +33,7 @@ struct RedisUrl {
 
   Kind kind = Kind::kSingle;
   bool tls = false;
-  std::vector<Address> addresses;  // the server, the sentinels, or nodes of the Cluster
+  std::vector<Address> addresses;  // the node, the sentinels, or nodes of the Cluster
   RedisLogin login;
   std::string master;         // kSentinel: the name that sentinels use for it
   RedisLogin sentinel_login;  // kSentinel

@@ -1,5 +1,5 @@
-// Parses the replies of a Redis server. A reply may not exceed the size given to Next, so a server
-// cannot exhaust the memory.
+// Parses the replies of Redis. A reply may not exceed the size given to Next, so it cannot exhaust
+// the memory.
 //
 // Not thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
 // The master named by sentinels. Queries one sentinel as LayoutWatch does, and follows its
-// +switch-master messages. Each connection verifies that its server is a master.
+// +switch-master messages. Each connection verifies that its node is a master.
 //
 // On io-0.
 #pragma once

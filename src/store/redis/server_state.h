@@ -1,4 +1,4 @@
-// State shared by the connections of all io threads to one Redis server.
+// State shared by the connections of all io threads to one Redis node.
 //
 // Thread-safe.
 #pragma once
@@ -17,9 +17,9 @@
 namespace sluice::redis {
 
 struct ServerState {
-  // `name` is the server's name in the log. The name is escaped, because another Redis server may
+  // `name` is the node's name in the log. The name is escaped, because another Redis node may
   // have sent it. `connections` is the number of connections, one for each io thread.
-  // `server_labels` are those of the server's metrics. `metrics` must outlive this.
+  // The node's metrics have `server_labels`. `metrics` must outlive this.
   ServerState(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
               const MetricLabels& server_labels = {})
       : labels(server_labels),
@@ -31,10 +31,10 @@ struct ServerState {
   Breaker breaker;
 };
 
-// The servers of a store, created on first use.
+// The states of a store's nodes, created on first use.
 class Servers {
  public:
-  // `labeled`: there may be several servers, so their metrics carry a label.
+  // `labeled`: there may be several nodes, so their metrics carry a label.
   Servers(std::size_t connections, bool labeled, MetricsRegistry& metrics)
       : connections_(connections), labeled_(labeled), metrics_(metrics) {}
 

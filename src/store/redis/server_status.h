@@ -1,5 +1,5 @@
-// The state of one Redis server, shared by the connections of all io threads: which of the
-// connections are ready. Logs the server's state, with one line per change, not one per thread.
+// The state of one Redis node, shared by the connections of all io threads: which of the
+// connections are ready. Logs the node's state, with one line per change, not one per thread.
 //
 // Thread-safe. Only changes of state and errors take its lock, so checks do not wait for it.
 #pragma once
@@ -18,11 +18,11 @@ namespace sluice::redis {
 
 class ServerStatus {
  public:
-  // What is logged when a server that decides checks is lost.
+  // What is logged when a node that decides checks is lost.
   static constexpr std::string_view kOfChecks =
       "on_store_failure of each rule decides until it is back";
 
-  // `name`, and `consequence` of losing the server, are for the log. `connections` is the number of
+  // `name`, and `consequence` of losing the node, are for the log. `connections` is the number of
   // connections, one for each io thread.
   ServerStatus(std::string name, std::size_t connections, std::string_view consequence = kOfChecks)
       : name_(std::move(name)), consequence_(consequence), ready_(connections, false) {}
@@ -48,8 +48,8 @@ class ServerStatus {
     std::string_view what = "answers checks with an error";
     std::string_view consequence = "the checks are decided by on_store_failure";
   };
-  // Redis answers with an error. Each kind is logged once, even if it occurs often, and again if it
-  // occurs after a minute without it.
+  // Redis answers with an error. Each kind is logged once, even if it occurs often. It is logged
+  // again if it occurs after a pause of a minute.
   void OnError(std::string_view error, SteadyTime now, const Refused& refused)
       SLUICE_EXCLUDES(mutex_);
 
@@ -59,8 +59,8 @@ class ServerStatus {
  private:
   enum class State { kNothing, kServing, kFailing };
 
-  // Whether no error of this kind has occurred for a minute. Errors without a kind count as one
-  // kind.
+  // Whether the error is news: its kind has not occurred for a minute. Errors without a kind count
+  // as one kind.
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;

@@ -100,7 +100,7 @@ class Settler {
   net::Timer retry_timer_;
   bool stopped_ = false;
   std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
-  std::set<LeaseId> asked_;  // those whose settlement Store::Settle requested
+  std::set<LeaseId> asked_;  // the leases that Store::Settle was called for
   std::size_t settled_counters_ = 0;
   std::size_t on_their_way_ = 0;
   std::deque<std::shared_ptr<StoreCheck>> deferred_;

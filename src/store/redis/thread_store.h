@@ -1,4 +1,5 @@
-// One io thread's part of the Redis store: a node for each server, and the routing of checks.
+// One io thread's part of the Redis store: a Node for each Redis node, and the routing of
+// checks.
 //
 // A check whose counters all have the same route (see Route) is sent whole and decided atomically;
 // any other check is split. If a key has moved, the check is sent again, to the key's new node,
@@ -37,7 +38,7 @@ struct ThreadStoreContext {
   bool clustered = false;
   NodeOptions options;
   std::function<void()> on_layout_suspect;  // requests a new layout
-  ServerStatus& layout_status;              // of the servers that name the layout
+  ServerStatus& layout_status;              // of the sentinels or nodes that name the layout
 };
 
 // In-order checks of a Cluster that are delayed. Later in-order checks that share a counter with
@@ -86,7 +87,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
 
   std::size_t PartOf(std::string_view key) const;
 
-  // The address of the server that owns `key`; empty if none is known.
+  // The address of the node that owns `key`; empty if none is known.
   std::optional<Address> AddressOf(std::string_view key) const;
 
  private:

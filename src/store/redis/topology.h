@@ -1,4 +1,4 @@
-// The addresses of a store's servers, and which of them owns a key: one server, the master named by
+// The addresses of a store's nodes, and which of them owns a key: one node, the master named by
 // sentinels, or a Cluster.
 //
 // On io-0; layouts go to all io threads.
@@ -17,11 +17,11 @@
 
 namespace sluice::redis {
 
-// The servers that decide checks at one time. Immutable.
+// The nodes that decide checks at one time. Immutable.
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
-  // In the order of their first slots. A server that takes over all slots of another therefore also
+  // In the order of their first slots. A node that takes over all slots of another therefore also
   // takes the other's position.
   std::vector<Address> servers;
   // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
@@ -42,14 +42,14 @@ class Topology {
   // Permanent.
   virtual void Stop() = 0;
 
-  // A server is lost, refuses writes, or no longer owns a key, so the layout may have changed.
+  // A node is lost, refuses writes, or no longer owns a key, so the layout may have changed.
   virtual void OnLayoutSuspect() = 0;
 };
 
 struct TopologyContext {
   net::Loop& loop;
-  ServerStatus& status;  // of the servers queried for the layout
-  ServerAccess access;   // the access to servers that decide checks
+  ServerStatus& status;  // of the sentinels or nodes queried for the layout
+  ServerAccess access;   // the access to nodes that decide checks
   Topology::OnLayout on_layout;
 };
 

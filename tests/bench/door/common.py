@@ -1,4 +1,5 @@
-"""Shared by the benchmarks of this folder: the rules, their folder, and loads of unary calls."""
+"""What the benchmarks in this folder share: the rules, a temporary folder for the rules, and
+measured runs of unary calls."""
 
 import argparse
 import contextlib

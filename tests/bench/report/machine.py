@@ -19,7 +19,7 @@ def describe_machine(root):
 
 
 def usage():
-    """The CPU seconds of the whole machine, those of this program and its ended children, and the time."""
+    """CPU seconds of the machine; CPU seconds of this program and its ended children; the time."""
     user, nice, system, _, _, irq, softirq, steal = map(
         int, read("/proc/stat").splitlines()[0].split()[1:9])
     machine = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")

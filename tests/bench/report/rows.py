@@ -23,7 +23,7 @@ class Target:
 @dataclasses.dataclass(frozen=True)
 class Row:
     title: str
-    cases: tuple[str, ...]  # the cases that it needs; it shows the CPU and the sources of the first
+    cases: tuple[str, ...]  # needed cases; the row shows the CPU and the sources of the first
     value: typing.Callable[[dict], float]
     unit: str
     compared: typing.Callable[[dict], float] | None = None
@@ -56,7 +56,7 @@ def throughput(title, case, base=None, target=None):
 
 
 def redis_share(title, case, bound):
-    """The cost of a check in all Redis processes, relative to that of "unary" on one Redis."""
+    """The cost of a check in all Redis processes, relative to the cost of "unary" on one Redis."""
     return Row(title, (case, "unary"), figure(case, "redis_cpu"), "s",
                ratio(case, "unary", "redis_cpu"), target=at_most(bound))
 

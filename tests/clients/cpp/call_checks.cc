@@ -1,4 +1,4 @@
-// Checks of single calls, batches and streams.
+// Tests of single calls, batches and streams.
 #include "tests/clients/cpp/client.h"
 
 #include <grpcpp/generic/generic_stub.h>

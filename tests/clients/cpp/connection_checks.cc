@@ -1,4 +1,4 @@
-// Checks of health, reflection and connections.
+// Tests of health, reflection and connections.
 #include "tests/clients/cpp/client.h"
 
 #include <google/protobuf/descriptor.pb.h>

@@ -49,7 +49,7 @@ var (
 	input   = bufio.NewReader(os.Stdin)
 )
 
-// Makes the current check fail: panics with a text, which `passes` prints.
+// Makes the current test fail: panics with a text, which `passes` prints.
 func fail(format string, arguments ...interface{}) { panic(fmt.Sprintf(format, arguments...)) }
 
 func expect(holds bool, format string, arguments ...interface{}) {
@@ -178,7 +178,7 @@ func expectChannelWorks(user string) {
 	expect(answer.Limits[0].GetRemaining() == many-1, "remaining after a restart: %v", answer)
 }
 
-// --- checks -------------------------------------------------------------------------------------
+// --- tests --------------------------------------------------------------------------------------
 
 func checkUnary() {
 	var answers []*pb.CheckLimitResponse

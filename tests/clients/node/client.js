@@ -135,7 +135,7 @@ async function expectChannelWorks(user) {
   assert.equal(remaining(answer), MANY - 1);
 }
 
-// --- checks -------------------------------------------------------------------------------------
+// --- tests --------------------------------------------------------------------------------------
 
 const CHECKS = {
   async unary() {

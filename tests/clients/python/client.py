@@ -35,7 +35,7 @@ class Messages:
 
 
 def make_api(channel):
-    """One function for each RPC method that the checks use."""
+    """One function for each RPC method that the tests use."""
     def method(kind, path, request, response):
         return kind(path, request_serializer=messages(request).SerializeToString,
                     response_deserializer=messages(response).FromString)
@@ -136,7 +136,7 @@ def expect_channel_works(user):
     expect_equal(answer.limits[0].remaining, MANY - 1, "remaining after a restart")
 
 
-# --- checks -----------------------------------------------------------------------------------
+# --- tests ------------------------------------------------------------------------------------
 
 def unary():
     answers = [api.one(check("unary", "/pay", request_id=f"u{i}"), timeout=TIMEOUT)

@@ -26,7 +26,8 @@ async function wrongValues({file, object}) {
   }
 }
 
-// One TypeScript file with a typed literal for each object: its compiler refuses unknown fields.
+// Writes one TypeScript file with a typed literal for each object. The TypeScript compiler refuses
+// unknown fields. Returns its errors.
 function unknownFields(objects) {
   const source = `${folder}objects.ts`;
   const lines = objects.map(({object: {apiVersion, kind, ...fields}}, i) =>

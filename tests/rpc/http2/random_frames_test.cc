@@ -126,7 +126,7 @@ TEST(RandomFramesTest, Clients_SendRandomFrames_ServerServesTheNext) {
     honest.SendCall(1, "/t/Echo", "still here");
     ASSERT_EQ(honest.Await(1).data, Framed("still here"));
   }
-  // All streams end with their connections, and all calls with their handlers.
+  // Every stream ends with its connection, and every call ends when its handler finishes.
   served.ReleaseHeld();
   ASSERT_TRUE(WaitUntil(kSoon, [&] {
     served.ReleaseHeld();

@@ -132,7 +132,7 @@ class Reservation : public Work {
   Reservation& operator=(Reservation&& other) noexcept;
   ~Reservation() { Settle(); }
 
-  // The decision of the last check: the first one, or that of the last Extend.
+  // The decision of the last check, which Client::Reserve or the last Extend made.
   const Decision& decision() const { return decision_; }
   explicit operator bool() const { return decision_.allowed; }
 

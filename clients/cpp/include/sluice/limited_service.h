@@ -4,8 +4,8 @@
 //   sluice::LimitedService limited(shop, Shop::service_full_name(), client, "shop");
 //   builder.RegisterService(&limited);   // instead of &shop
 //
-// Each call is checked with the attribute `endpoint`, which is its full method
-// ("/shop.v1.Shop/Pay"), and those that `attributes` returns. A denied call ends with
+// Each call is checked with the attribute `endpoint` (the call's full method, such as
+// "/shop.v1.Shop/Pay") and with the attributes that `attributes` returns. A denied call ends with
 // RESOURCE_EXHAUSTED, and `grpc-retry-pushback-ms` in the trailers says when to retry. If no server
 // answers and the client is kClosed, the call ends with UNAVAILABLE.
 //

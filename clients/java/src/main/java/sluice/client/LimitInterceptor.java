@@ -14,9 +14,10 @@ import java.util.function.Function;
 
 /**
  * Limits the methods of a gRPC server by rules, without changing them. Each call is checked with the
- * attribute {@code endpoint}, its full method, and those that {@code attributes} returns. A denied
- * call ends with RESOURCE_EXHAUSTED; if a retry can succeed, {@code grpc-retry-pushback-ms} says when.
- * If no server answers and the client is CLOSED, the call ends with UNAVAILABLE.
+ * attribute {@code endpoint} (the call's full method, such as "/shop.v1.Shop/Pay") and with the
+ * attributes that {@code attributes} returns. A denied call ends with RESOURCE_EXHAUSTED; if a
+ * retry can succeed, {@code grpc-retry-pushback-ms} says when. If no server answers and the client
+ * is CLOSED, the call ends with UNAVAILABLE.
  */
 public final class LimitInterceptor implements ServerInterceptor {
   private static final Metadata.Key<String> PUSHBACK =

@@ -43,7 +43,7 @@ public final class Reservation extends Work implements AutoCloseable {
     this.first = first;
   }
 
-  /** The decision of the last check: the first one, or that of the last {@code extend}. */
+  /** The decision of the last check, which {@code reserve} or the last {@code extend} made. */
   public synchronized Decision decision() {
     return decision;
   }

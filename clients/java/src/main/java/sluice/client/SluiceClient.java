@@ -86,7 +86,7 @@ public final class SluiceClient implements AutoCloseable {
 
   /**
    * Runs {@code work} if the request is allowed, else throws {@link LimitedException}. If the answer has a
-   * wait, sleeps first. A slot of a concurrency limit is held meanwhile, and always released afterwards.
+   * wait, sleeps first. A slot of a concurrency limit is held meanwhile, and always released afterward.
    */
   public <T> T limited(Check check, Callable<T> work) throws Exception {
     return limited(check, decision -> work.call());
