@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the archives that the clients are installed from, with generated code inside. Prints their paths.
+# Makes the archives from which the clients are installed, and prints their paths.
 #   clients/package.sh [python|node|go|java|cpp ...]    without an argument: all languages
 # The archives are written to build/clients/archives.
 # Needs protoc, and the tools of the language. MAVEN_ARGS: arguments for mvn, such as -o.
@@ -35,7 +35,7 @@ package_java() {
   mkdir -p $sources/sluice/servlet/javax
   sed 's/jakarta/javax/g' $sources/sluice/servlet/jakarta/LimitFilter.java \
     >$sources/sluice/servlet/javax/LimitFilter.java
-  # shellcheck disable=SC2086 # a list
+  # shellcheck disable=SC2086 # several arguments
   mvn -B -q ${MAVEN_ARGS:-} -f java package -Dmaven.test.skip >&2
   cp "java/target/sluice-client-$version.jar" "$out"
   echo "$out/sluice-client-$version.jar"
@@ -45,8 +45,8 @@ package_cpp() {
   archive cpp ../proto/sluice/v1/rate_limiter.proto
 }
 
-# archive LANGUAGE [FILE]: packs the folder's files that git tracks or would add, generated code,
-# and FILE
+# archive LANGUAGE [FILE]: packs FILE, the generated code, and the language's files that git tracks
+# or would add
 archive() {
   local name=sluice-client-$1
   {

@@ -20,17 +20,17 @@ target_compile_options(sluice_warnings INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
-# In a unity build, one file includes all others. Then compilers would warn of a name in one file that
-# shadows a name in another, and of types in unnamed namespaces, since they are in included files.
+# In a unity build, one file includes many others. Compilers would then warn if a name in one file
+# shadows a name in another, and of types in the unnamed namespaces of included files.
 target_compile_options(sluice_warnings INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>")
 
 # A fused multiply-add would give results that differ from Lua's in Redis.
 add_compile_options(-ffp-contract=off)
 
-# Hardening: an attacker must not be able to use a memory error. Adds canaries before return
-# addresses, checks of buffer sizes in calls of libc, and tables of function addresses that are
-# read-only before main. The distribution's compilers make executables position-independent.
+# Hardening makes memory errors harder to exploit. It adds canaries before return addresses and
+# checks of buffer sizes in calls of libc, and makes tables of function addresses read-only before
+# main. The distribution's compilers make executables position-independent.
 if(NOT SLUICE_SANITIZE)
   add_compile_options(-fstack-protector-strong
                       "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
@@ -42,8 +42,8 @@ if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   if(SLUICE_SANITIZE MATCHES "undefined")
-    # AddressSanitizer finds most errors that these checks would find, and the checks double the
-    # compile time.
+    # These checks would double the compile time, and AddressSanitizer finds most errors that they
+    # would find.
     add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
   endif()
   add_link_options(-fsanitize=${SLUICE_SANITIZE})

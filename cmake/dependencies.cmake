@@ -5,8 +5,8 @@ find_package(Protobuf CONFIG QUIET)
 if(NOT Protobuf_FOUND)
   find_package(Protobuf REQUIRED)
 endif()
-# pkg_check_modules(re2) below leaves this variable in the cache. In the next configuration, gRPC's
-# config would use it and not define re2::re2.
+# pkg_check_modules(re2) below leaves this variable in the cache. Because of the variable, gRPC's
+# config would not define re2::re2 in the next configuration.
 unset(re2_FOUND CACHE)
 find_package(gRPC CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
@@ -16,8 +16,8 @@ find_package(simdjson REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)
-# If packages of the tests are missing, everything else is built. The cached BUILD_TESTING does not
-# change, so the next configuration looks for these packages again.
+# If packages that the tests need are missing, everything except the tests is built. The cached
+# BUILD_TESTING does not change, so the next configuration looks for these packages again.
 if(BUILD_TESTING)
   find_package(GTest QUIET)
   find_program(GO go)

@@ -2,8 +2,8 @@
 
     lua_script.py OUT SCRIPTS_LUA
 
-In the script, lone.lua precedes all functions. So a call that lone.lua decides defines no function.
-In lone.lua, the blocks
+The script begins with constants.lua and lone.lua, before all functions. So if lone.lua decides a
+call of the script, no function is defined. In lone.lua, the blocks
 
     --@ for numbers        (or: for arrays, for sets)
     …
@@ -15,8 +15,8 @@ becomes the layout of the stored string, and a call such as
 
     keep, a, b = kind.advance(limit, now, a, b)
 
-becomes the body of that function. Calls of other functions in that body are replaced in the same
-way. A function that is copied is marked:
+becomes the body of that function. Calls of other marked functions in that body are replaced in the
+same way. A function whose body is copied must be marked:
 
     local function advance(limit, now, level, last) -- inlined
 
@@ -46,7 +46,7 @@ class Function:
 
 
 def statements(text):
-    """The lines of a body without comments. Each is a whole statement, or begins or ends a block."""
+    """The lines of `text`, without comments. Each is a statement, or begins or ends a block."""
     pending = ""
     for line in text.split("\n"):
         line = re.sub(r"(^|\s+)--(?!@).*$", "", line).strip()
@@ -71,7 +71,7 @@ def is_whole(line):
 
 
 def split_arguments(text):
-    """Splits at commas outside brackets."""
+    """Splits at commas that are not in brackets or strings."""
     parts, depth = [""], 0
     for letter, mark in zip(text, without_strings(text)):
         depth += (mark in "([{") - (mark in ")]}")
@@ -83,7 +83,7 @@ def split_arguments(text):
 
 
 class Source:
-    """A Lua file: its constants, and the functions that may be inlined."""
+    """A Lua file, with its constants and its functions that may be inlined."""
 
     def __init__(self, path):
         self.name = path.stem
@@ -105,14 +105,14 @@ class Source:
 
 
 class Inliner:
-    """Replaces the calls of inlined functions in one block."""
+    """Replaces calls of functions in one block by their bodies."""
 
     def __init__(self, algorithm, shared):
         self.algorithm = algorithm
         self.functions = shared | algorithm.inlined
 
     def expand(self, lines, prefix=""):
-        """`prefix`: the text before the names of functions in calls."""
+        """`prefix`: what precedes a function's name in a call, such as `kind.`."""
         for line in lines:
             yield from self.expand_statement(line, prefix)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Sluice on this machine and prints a table that compares it with gRPC and Redis alone.
+# Measures Sluice on this machine. Prints a table that compares it with bare gRPC and bare Redis.
 # Takes about ten minutes. No other load should run at the same time.
 #   scripts/bench.sh [--help] [OPTION...]
 set -euo pipefail

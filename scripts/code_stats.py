@@ -12,20 +12,21 @@ import sys
 import tempfile
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-# A class or struct that is not nested in another one, and the definition of a member outside of it.
+# CLASS: a class or struct that is not nested in another one. MEMBER: the definition of a member
+# outside of its class.
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
-# The maximum number of lines of code in `src`. If you add a feature, raise it by the lines that the
-# feature needs.
+# The maximum number of lines of code in `src`. If you add a feature, raise this by the number
+# of lines that the feature needs.
 # Leases of units need 1,600, Admin.Watch 600, replay 2,200, top and console 1,250,
 # limits that follow the load 500, prefetch 736, charges in flight and late grants 37, places of networks 29,
 # the order of batches while slots move 26, numbers and UTF-8 in flags 21, memory returned by idle threads 14,
 # longer messages 19, copies of the texts of checks 15, the end of chunked bodies 1, bounds on fields 70,
 # settling by the stored bucket 84, outages of one counter and at the end 90, answers that were not sent 65,
-# warnings and messages for newcomers 145, callers over HTTP identified first 14.
-MOST_LINES_OF_CODE = 37404
+# warnings and messages for newcomers 145, callers over HTTP identified first 14, longer texts of errors and settings 13.
+MOST_LINES_OF_CODE = 37417
 MOST_LINES_OF_A_CLASS = 600
-# The maximum number of files of `src` that name one setting, and one metric.
+# The maximum numbers of files of `src` in which one setting, or one metric, is named.
 MOST_FILES_OF_A_SETTING = 3
 MOST_FILES_OF_A_METRIC = 2
 # The folder of the test that defines the order of the layers.
@@ -90,8 +91,8 @@ def class_lengths(files):
     """The number of lines of each class over all its files. Counts its declaration, the definitions of
     its members, and the lines before each definition (comments, local functions).
 
-    A class is identified by its folder, or by its file if no other file uses it. A nested class is
-    part of the outermost one.
+    A class is identified by its name and its folder. If a .cc file declares the class, that file
+    replaces the folder. A nested class is part of the outermost class.
     """
     lengths = {}
     for name, text in files.items():
@@ -162,7 +163,9 @@ BASE_BY_OWNERSHIP = {"base/secret.h"}
 
 
 def lonely_base_files(src, files):
-    """Headers of `base` that only one folder uses, counting folders of tests."""
+    """Headers of `base` that at most one folder uses, counting folders of tests. A header that only
+    `base` uses is not listed.
+    """
     users = {}
     trees = [(src, "")] + ([(src.parent / "tests", "tests/")] if src.name == "src" else [])
     for root, prefix in trees:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Fuzzes the parsers of untrusted input with clang's libFuzzer, AddressSanitizer and UBSan.
 #   scripts/fuzz.sh [TARGET|all [SECONDS]]    fuzzes each target for SECONDS (default 600)
-# Each .cc file in tests/fuzz/ is a target, except replay.cc. Starts from the inputs in
-# tests/fuzz/corpus/ and writes new ones to build/fuzz/found. An input that makes a target fail is
-# written there as crash-*: add it to the corpus together with the fix.
+# Each .cc file in tests/fuzz/ is a target, except replay.cc. Fuzzing starts from the inputs in
+# tests/fuzz/corpus/ and writes new inputs to build/fuzz/found. An input that makes a target fail is
+# written there as crash-*: add the input to the corpus together with the fix.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -24,7 +24,7 @@ def escape(text):
 
 
 def entries(lines):
-    """(term, description) of each flag, argument or command in a section of the tool's help."""
+    """Returns (term, description) of each entry in a section of the tool's help."""
     found = []
     for line in lines:
         if re.match(r"  \S", line):
@@ -38,7 +38,7 @@ def entries(lines):
 
 
 class ToolHelp:
-    """The parts of the help that CLI11 prints."""
+    """The parts of the tool's help, which CLI11 prints."""
 
     def __init__(self, text):
         self.description, _, rest = text.partition("\nUsage: ")
@@ -62,7 +62,7 @@ class ToolHelp:
 
 
 class ServerHelp:
-    """The parts of the help that sluiced prints: two lines per setting."""
+    """The parts of sluiced's help, which has at least two lines per setting."""
 
     def __init__(self, text):
         self.description, _, rest = text.partition("\n\n")

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case "${1:-}" in
   -h | --help)
-    sed -n '2,5s/^# //p' scripts/release.sh
+    sed -n '2,6s/^# //p' scripts/release.sh
     exit
     ;;
 esac
@@ -19,12 +19,12 @@ version=$(scripts/version.py)
 name=sluice-$version
 images=$PWD/build/packages
 if [[ -n $(git status --porcelain) ]]; then
-  echo "release: commit your changes first; only what is committed is released:" >&2
+  echo "release: commit these changes first, because only committed files are released:" >&2
   git status --short >&2
   exit 1
 fi
 if ((EUID != 0)); then
-  echo "release: run as root, which buildah needs" >&2
+  echo "release: run as root, because buildah needs root" >&2
   exit 1
 fi
 

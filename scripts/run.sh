@@ -3,7 +3,7 @@
 #   scripts/run.sh                runs the server in the foreground until Ctrl-C
 #   scripts/run.sh --background   leaves the server running in the background
 # The server reads SLUICE_* variables: SLUICE_GRPC and SLUICE_HTTP are its addresses, SLUICE_REDIS is
-# its Redis; if this is not set, it counts in memory. If a server already runs, the script uses it.
+# its Redis. Without SLUICE_REDIS, it counts in memory. If a server already runs, uses that server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,7 +23,7 @@ esac
 
 grpc=${SLUICE_GRPC:-127.0.0.1:8081}
 http=${SLUICE_HTTP:-127.0.0.1:8080}
-unset SLUICE_ADDR  # would override --addr's default in the tool
+unset SLUICE_ADDR  # it would override --addr's default in the tool
 bin=build/release/bin
 request=(shop endpoint=/boot/pay method=POST user=42)
 log=build/run/sluiced.log
@@ -31,7 +31,7 @@ pid_file=build/run/sluiced.pid
 
 answers() { "$bin/sluice" check "${request[@]}" --peek --addr "$grpc" >/dev/null 2>&1 || (($? == 1)); }
 
-# Prints the pid of the server that this script has left running, if there is one.
+# Prints the pid of the server that this script has left running. Fails if there is none.
 our_pid() {
   local pid
   pid=$(cat "$pid_file" 2>/dev/null) && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == sluiced ]] &&
@@ -61,20 +61,20 @@ TEXT
 stop_hint() {
   local pid
   if pid=$(our_pid); then
-    echo "To stop the server: kill $pid   (or Ctrl-C in its terminal)"
+    echo "To stop the server: kill $pid   (or press Ctrl-C in its terminal)"
   else
     echo "Stop the server where it was started, or start another one:"
     echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh"
   fi
 }
 
-# If two scripts are started at once, the second finds the server of the first.
+# If two scripts are started at once, the second waits, and then uses the server of the first.
 mkdir -p "$(dirname "$log")"
 exec {lock}>build/run/lock
 flock "$lock"
 
 scripts/setup.sh build
-echo "run: building; the first time takes some minutes"
+echo "run: building; the first build takes some minutes"
 [[ -e build/release/build.ninja ]] || cmake --preset release
 cmake --build --preset release --target sluiced sluice
 
@@ -109,12 +109,12 @@ for _ in {1..100}; do
 done
 if ! answers; then
   if kill -0 "$pid" 2>/dev/null; then
-    echo "run: the server does not answer at $grpc after 10 s; stopping it" >&2
+    echo "run: the server has not answered at $grpc for 10 s; stopping it" >&2
     stop
   fi
   $background && cat "$log" >&2
   rm -f "$pid_file"
-  echo "run: the server ended; its log is above. If another program uses $grpc or $http:" >&2
+  echo "run: the server ended; its log is above. If another program uses $grpc or $http, run:" >&2
   echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh" >&2
   exit 1
 fi
@@ -126,7 +126,7 @@ if $background; then
   echo "The server runs in the background and logs to $log. To stop it: kill $pid"
   exit 0
 fi
-echo "The server runs until Ctrl-C."
+echo "The server runs until you press Ctrl-C."
 wait "$pid" && status=0 || status=$?
 rm -f "$pid_file"
 exit "$status"

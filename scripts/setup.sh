@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages to build, run and test Sluice on Debian 12. If all are installed, it does
-# nothing and needs neither root nor a network.
+# Installs the packages to build, run and test Sluice on Debian 12. If all are installed, does
+# nothing, and needs neither root nor a network.
 #   scripts/setup.sh [build|--valkey]
 # build: only the packages to build and run. --valkey: also Valkey from Debian's backports, which are
 # added to apt's sources. If Valkey is installed, the store's tests run on it as well as on Redis.
@@ -15,9 +15,9 @@ build_packages=(
   libhiredis-dev libboost-dev libssl-dev
   # rules and settings: YAML, regular expressions, flags
   libyaml-dev libre2-dev libcli11-dev
-  # memory: an allocator that is fast when one thread frees memory of another; hash tables
+  # memory: an allocator that is fast when a thread frees memory of another thread; a hash function
   libmimalloc-dev libxxhash-dev
-  # gRPC server and load generator: HTTP/2, compressed messages
+  # HTTP/2, JSON, compressed messages
   libnghttp2-dev nlohmann-json3-dev zlib1g-dev
   # replay of logs: JSON lines
   libsimdjson-dev
@@ -32,7 +32,7 @@ test_packages=(
   python3-grpcio python3-protobuf python3-yaml python3-jsonschema python3-cryptography curl jq
   # tests: promtool checks metrics and alerts, Prometheus scrapes and raises an alert
   prometheus
-  # tests: a client in Go (its libraries are packages, too), certificates for TLS
+  # tests: a client in Go (its libraries are Debian packages, too), certificates for TLS
   golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
   protoc-gen-go protoc-gen-go-grpc openssl
   # tests: proxies that ask Sluice

@@ -21,7 +21,7 @@ if [[ " $* " != *" --build"* ]]; then
     sluice_test_shifted_clock
 fi
 
-# AddressSanitizer keeps freed memory for a while, which counts as growth. This bounds that memory.
+# AddressSanitizer keeps freed memory for a while, which counts as growth. This limits that memory.
 export ASAN_OPTIONS=quarantine_size_mb=8
 
 echo "soak: $seconds s; progress: $log"

@@ -2,8 +2,8 @@
 # Builds everything with warnings as errors and runs the tests.
 #   scripts/test.sh [PRESET [CTEST-ARGUMENT...]]
 # PRESET: release (default), dev, asan-ubsan or tsan. CTest arguments can select tests:
-# `scripts/test.sh dev -R check`. SLUICE_TEST_TARGETS: the targets to build, separated by spaces;
-# default: all.
+# `scripts/test.sh dev -R check`. The variable SLUICE_TEST_TARGETS has the targets to build,
+# separated by spaces; default: all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

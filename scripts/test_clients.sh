@@ -98,7 +98,7 @@ test_client() {
         -DPROTOS="$PWD/proto"
       cmake --build "$out/example"
       PAY_COMMANDS="pay pay_async" "${tests[@]}" "$out/example/shop"
-      # The compiler's cache must not depend on the new folder.
+      # Entries of the compiler's cache must not depend on the new project's folder.
       CCACHE_BASEDIR=${TMPDIR:-/tmp} CCACHE_NOHASHDIR=1 follow cpp "$path"
       ;;
     python)
@@ -111,8 +111,8 @@ test_client() {
       ;;
     java)
       out=$PWD/build/clients/java
-      # Debian's repository is used instead of Maven's: a folder of links to it, where new artifacts
-      # are installed.
+      # Instead of Maven's repository, uses a folder of links to Debian's. New artifacts are
+      # installed into this folder.
       rm -rf "$out" && mkdir -p "$out/classes"
       cp -rs /usr/share/maven-repo "$out/repository"
       export LC_ALL=POSIX
@@ -183,7 +183,7 @@ if ! prepare python; then
   echo "clients: not tested: the packages of the tests cannot be installed (no network?)"
   exit 0
 fi
-set -m # each language is a process group, which ends when this script is interrupted
+set -m # each language has its own process group, so that the trap can end it
 declare -A language_of=() started=()
 trap 'for pid in "${!language_of[@]}"; do kill -- "-$pid"; done' EXIT
 passed=() failed=() skipped=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests what users install: packages, images, manifests. Needs root and the packages of Debian
-# and npm, but no container engine. Keeps intermediate results that are slow to make in build/packages.
+# and npm, but no container engine. In build/packages, keeps intermediate results that are slow to make.
 #   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme|release ...]    default: all
 # install: cmake --install. readme: the README's two commands in a clean Debian. release: the files of
 # scripts/release.sh, from the last commit.
@@ -14,7 +14,7 @@ done
 # shellcheck disable=SC2086
 (($#)) || set -- $parts
 if ((EUID != 0)); then
-  echo "packages: run as root: namespaces and mounts need it" >&2
+  echo "packages: run as root, because namespaces and mounts need root" >&2
   exit 1
 fi
 

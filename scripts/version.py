@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The version of Sluice. CMakeLists.txt defines it; files that cannot read it there repeat it.
 
-Usage: version.py              prints the version, and each place that differs; if there is one, the
-                               exit status is 1
+Usage: version.py              prints the version, and each place that differs. If any place
+                               differs, the exit status is 1
        version.py set VERSION  writes a new version everywhere
 """
 
@@ -30,12 +30,12 @@ REPEATED = [
 
 
 def places():
-    """(path, match) of each repeated version."""
+    """Yields (path, match) for each place that repeats the version."""
     for pattern, expression in REPEATED:
         count = 0
         for path in sorted(ROOT.glob(pattern)):
             text = path.read_text(encoding="utf-8")
-            if path.name == "package-lock.json":  # the versions of its dependencies follow
+            if path.name == "package-lock.json":  # below, it has the versions of dependencies
                 text = text[: text.find('"node_modules/')]
             for match in re.finditer(expression, text, re.MULTILINE):
                 count += 1

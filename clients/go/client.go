@@ -34,7 +34,8 @@ const (
 )
 
 // A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
-// idempotent. (Before grpc-go 1.40, retries need the environment variable GRPC_GO_RETRY=on.)
+// idempotent, so gRPC repeats them. (Before grpc-go 1.40, this needs the environment variable
+// GRPC_GO_RETRY=on.)
 const serviceConfig = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
@@ -147,8 +148,8 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // The token may be sent without TLS, for example to a proxy on the same machine.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
-// LostSettlements is the error of Close if that many settlements were not stored. Their leases
-// stay charged as taken.
+// LostSettlements is the error of Close if settlements were not stored; the value is their number.
+// Their leases stay charged as taken.
 type LostSettlements int
 
 func (n LostSettlements) Error() string {
@@ -165,8 +166,8 @@ func (c *Client) Close() error {
 	return LostSettlements(lost)
 }
 
-// Check asks whether a request is allowed. An error means that the request is invalid, or that `ctx` has
-// ended.
+// Check asks whether a request is allowed. An error means that the request is invalid, that the
+// caller may not make it, or that `ctx` has ended.
 func (c *Client) Check(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (Decision, error) {
 	return c.decide(ctx, c.request(domain, attributes, options))
@@ -203,8 +204,7 @@ func (c *Client) decide(ctx context.Context, request *request) (Decision, error)
 		Response: &pb.CheckLimitResponse{}, Work: &Work{}}, nil
 }
 
-// isMistake says whether the error is the caller's. All other errors mean that there is no
-// decision.
+// isMistake says whether the error is the caller's. After any other error, the client decides.
 func isMistake(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
@@ -213,9 +213,9 @@ func isMistake(err error) bool {
 	return false
 }
 
-// Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer has a
-// wait, it sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
-// afterward.
+// Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer
+// has a wait, Limited sleeps first. A slot of a concurrency limit is held while `work` runs, and
+// always released afterward.
 func (c *Client) Limited(ctx context.Context, domain string, attributes Attributes,
 	work func(context.Context) error, options ...CheckOption) error {
 	decision, err := c.Check(ctx, domain, attributes, options...)
@@ -241,8 +241,8 @@ func (c *Client) holding(ctx context.Context, decision Decision, work func(conte
 	return err
 }
 
-// Hold renews the decision's lease, if it has one, until the returned function is called. That function
-// takes the error of the work, and releases the lease. It may be called more than once.
+// Hold renews the decision's lease, if it has one, until the returned function is called. That
+// function takes the error of the work, and releases the lease. Calling it again does nothing.
 func (c *Client) Hold(decision Decision) func(error) {
 	lease := decision.Response.GetLease()
 	if lease.GetId() == "" {

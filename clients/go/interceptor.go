@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallAttributes returns attributes from a call's context, in addition to `endpoint`, its full method.
+// CallAttributes returns attributes from a call's context. The interceptors add `endpoint`, the
+// call's full method.
 type CallAttributes func(context.Context) Attributes
 
 // UnaryServerInterceptor limits the unary methods of a gRPC server by rules, without changing them. A
@@ -41,7 +42,7 @@ func StreamServerInterceptor(c *Client, domain string, attributes CallAttributes
 	}
 }
 
-// limitedStream is a stream whose context has its work.
+// limitedStream is a stream whose context contains its Work.
 type limitedStream struct {
 	grpc.ServerStream
 	ctx context.Context

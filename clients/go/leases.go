@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	callTimeout = 5 * time.Second        // a call waits that long for a connection
+	callTimeout = 5 * time.Second        // of a call, with its wait for a connection
 	firstPause  = 100 * time.Millisecond // between attempts to settle; doubled up to lastPause
 	lastPause   = time.Second
 )
@@ -33,8 +33,8 @@ type leases struct {
 	closed         chan struct{}
 }
 
-// renew renews the lease each time after a third of its ttl, until the returned function is called.
-// Call it only once.
+// renew renews the lease whenever a third of its ttl has passed, until the returned function is
+// called. Call that function only once.
 func (l *leases) renew(lease *pb.Lease) func() {
 	period := lease.GetTtl().AsDuration()/3 + time.Millisecond
 	ended := make(chan struct{})
@@ -58,7 +58,7 @@ func (l *leases) renew(lease *pb.Lease) func() {
 	return func() { close(ended) }
 }
 
-// release does not wait: if the answer never arrives, the slot is free after the ttl.
+// release does not wait for the answer. If the call fails, the slot is free after the ttl.
 func (l *leases) release(id string, hold hold) {
 	l.pending.Add(1)
 	go func() {
@@ -70,8 +70,8 @@ func (l *leases) release(id string, hold hold) {
 	}()
 }
 
-// settle returns at once, and repeats the settlement until it is stored. local: the lease was
-// granted while the store did not answer.
+// settle returns at once. The settlement is repeated in the background until it is stored. local:
+// whether the lease was granted while the store did not answer.
 func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -103,10 +103,10 @@ func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	}()
 }
 
-// store returns why the settlement was not stored; "" if it was stored. After QUEUED, the
-// settlement is repeated, since the server that answered may die. It is also repeated after
-// NOT_FOUND if the lease was taken during an outage: such a lease is not found until its server
-// reaches the store.
+// store repeats the settlement until it is stored, and returns why it was not stored; "" if it was.
+// After QUEUED, the settlement is repeated, since the server that queued it may die. It is also
+// repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found until
+// its server reaches the store.
 func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	end := time.Now().Add(l.settleFor)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -149,7 +149,7 @@ func (l *leases) close(drain time.Duration) int {
 	return l.lost + l.settling
 }
 
-// report is called with the mutex held.
+// report requires that the caller holds the mutex.
 func (l *leases) report(why string) {
 	l.lost++
 	log.Printf("sluice: a settlement is lost, its lease stays charged as taken: %s", why)

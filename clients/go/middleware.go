@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
-// path), `method`, `client_ip` and what `attributes` (which may be nil) returns. A denied request
-// gets 429 and Retry-After. If no server answers and the client is Closed, a request gets 503. If
-// limits were checked, the response has RateLimit and RateLimit-Policy. WorkOf(r.Context()) is the
-// request's work.
+// Middleware limits the requests of an http.Handler. Each request is checked with the attributes
+// `endpoint` (the path), `method` and `client_ip`, and with those that `attributes` returns
+// (`attributes` may be nil). A denied request gets 429 and Retry-After. If no server answers and
+// the client is Closed, a request gets 503. If limits were checked, the response has RateLimit and
+// RateLimit-Policy. WorkOf(r.Context()) is the request's work.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
 	options ...CheckOption) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
@@ -122,7 +122,7 @@ func ceil(duration time.Duration) int64 {
 	return int64((duration + time.Second - 1) / time.Second)
 }
 
-// The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+// The rule's name as an RFC 8941 string, which is ASCII. If the limit is not the rule's first, "/"
 // and the limit's index follow the name.
 func nameOf(limit *limitStatus) string {
 	ascii := strings.Map(func(r rune) rune {

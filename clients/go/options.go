@@ -18,9 +18,10 @@ const (
 	Closed
 )
 
-// Options of a Client. The zero value is good for a server without callers and TLS.
+// Options of a Client. The zero value is good for a server with neither `callers` nor TLS.
 type Options struct {
-	// Token of the caller. If it may be replaced, use grpc.WithPerRPCCredentials in DialOptions.
+	// Token of the caller. If it can change while the client runs, use grpc.WithPerRPCCredentials in
+	// DialOptions.
 	Token string
 	// TLS; nil: plain text.
 	TLS *tls.Config
@@ -35,10 +36,10 @@ type Options struct {
 	ConnectTimeout time.Duration
 	// LeaseTTL is the ttl of the leases of Reserve, which are renewed. Zero: 1 min.
 	LeaseTTL time.Duration
-	// SettleFor is how long a settlement is repeated until it is stored. Zero: 10 min.
+	// SettleFor is how long the client tries to store a settlement. Zero: 10 min.
 	SettleFor time.Duration
-	// MaxSettlements is how many settlements may wait to be stored; others are lost, with a line in
-	// the log. Zero: 10,000.
+	// MaxSettlements is how many settlements may wait to be stored; further settlements are lost, with
+	// a line in the log. Zero: 10,000.
 	MaxSettlements int
 	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
 	Drain time.Duration
@@ -100,7 +101,7 @@ func Charge() CheckOption {
 	return func(r *request) { r.Mode = modeCharge }
 }
 
-// Refund gives back the cost, or a part of it, of an earlier decision.
+// Refund gives back the cost of an earlier decision, or a part of this cost.
 func Refund(of Decision) CheckOption {
 	return func(r *request) { r.Mode, r.ChargedAt = modeRefund, of.Response.GetDecidedAt() }
 }

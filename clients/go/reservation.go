@@ -19,7 +19,7 @@ type Reservation struct {
 
 	mutex    sync.Mutex
 	decision Decision
-	parts    []part // in the order of taking
+	parts    []part // in the order in which they were taken
 	used     Amounts
 	settled  bool
 }
@@ -27,13 +27,14 @@ type Reservation struct {
 type part struct {
 	id    string
 	held  Amounts
-	local bool   // taken while the store did not answer
+	local bool   // whether it was taken while the store did not answer
 	stop  func() // ends the renewal
 }
 
-// Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
-// the answer has a wait, it sleeps first. End the reservation with `defer reservation.Settle(nil)`. If the
-// work fails, call reservation.ReportError(err) before that: limits with `adapt` learn from it.
+// Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is
+// denied. If the answer has a wait, Reserve sleeps for it. End the reservation with
+// `defer reservation.Settle(nil)`. If the work fails, call reservation.ReportError(err) before the
+// reservation is settled: limits with `adapt` learn from the error.
 func (c *Client) Reserve(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (*Reservation, error) {
 	first := c.request(domain, attributes, options)
@@ -58,15 +59,15 @@ func (c *Client) Reserve(ctx context.Context, domain string, attributes Attribut
 	return reservation, nil
 }
 
-// Decision returns the decision of the last check, made by Reserve or by the last Extend.
+// Decision returns the last decision that allowed units: that of Reserve, or of an Extend.
 func (r *Reservation) Decision() Decision {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.decision
 }
 
-// Use sets what has been used until now, in total. Amounts that no call of Use or Settle names are settled
-// as taken.
+// Use sets what has been used until now, in total. If no call of Use or Settle names
+// an amount, the amount is settled as taken.
 func (r *Reservation) Use(amounts Amounts) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -75,8 +76,9 @@ func (r *Reservation) Use(amounts Amounts) {
 	}
 }
 
-// Extend takes more units for the next part of the work, under a further lease. It takes no slot and does
-// not count as a request. It returns a *LimitedError if that is denied.
+// Extend takes more units for the next part of the work, under a further lease. This does not count
+// as a request, and takes no slot unless "cost" is named. If the units are denied, Extend returns a
+// *LimitedError.
 func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	next := proto.Clone(r.request).(*request)
 	next.Cost, next.Amounts = new(uint64), map[string]uint64{}
@@ -153,8 +155,8 @@ func nothingOf(held Amounts) Amounts {
 	return nothing
 }
 
-// split distributes what was used over the parts: each gets at most what it held, the last one gets
-// the rest.
+// split distributes the used units over the parts. Each part gets at most the units that it held,
+// and the last part gets the rest.
 func split(parts []part, used Amounts) []Amounts {
 	shares := make([]Amounts, len(parts))
 	for index := range shares {

@@ -22,8 +22,8 @@ import (
 	pb "example.com/sluice/client/sluicev1"
 )
 
-// Outcome is how the work under a lease of slots went. `concurrency` limits with `adapt` learn from
-// it.
+// Outcome says how the work under a lease of slots went. `concurrency` limits with `adapt` learn
+// from it.
 type Outcome int
 
 const (
@@ -56,7 +56,7 @@ func WorkOf(ctx context.Context) *Work {
 	return &Work{} // reports to it have no effect
 }
 
-// Report sets how the work went. Its error is then ignored.
+// Report sets how the work went. An error of the work is then ignored.
 func (w *Work) Report(outcome Outcome) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -66,8 +66,8 @@ func (w *Work) Report(outcome Outcome) {
 // ReportError sets how the work went, from its error, as Limited does with the error of its function.
 func (w *Work) ReportError(err error) { w.Report(outcomeOf(err)) }
 
-// ReportDuration sets how long the work took. If it is not called, this is the time from take to
-// release.
+// ReportDuration sets how long the work took. If it is not called, the
+// server measures from the take to the release.
 func (w *Work) ReportDuration(duration time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -99,7 +99,7 @@ func (w *Work) ended(err error, overloaded func() bool) hold {
 	return hold{pb.HoldOutcome(outcome), w.duration} // the API uses the same numbers
 }
 
-// httpError is a response's status that means overload.
+// httpError is the HTTP status of a response, if the status means overload.
 type httpError int
 
 func (e httpError) Error() string { return fmt.Sprintf("HTTP status %d", int(e)) }
@@ -136,9 +136,10 @@ const (
 	ticks     = 100         // per second, in /proc
 )
 
-// Above returns a function for Options.Overloaded: whether this process's cgroup (v2) uses more than a mark
-// of its CPU or memory. If the cgroup has no limit, the machine's CPU or memory is the limit. Without
-// cgroups, only the use of this process counts. CPU is measured over at least a second.
+// Above returns a function for Options.Overloaded, which returns whether this process's cgroup (v2)
+// uses more of its CPU or memory than the mark. If the cgroup has no limit, the machine's CPU or
+// memory is the limit. Without cgroups, only the use of this process counts. CPU is measured over
+// at least a second.
 func Above(marks Marks) func() bool {
 	load := cgroup{folder: marks.Cgroup}
 	if load.folder == "" {

@@ -7,10 +7,11 @@
 //   example.js modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends
-//   example.js reserve ADDRESS USER           works three times for estimated tokens, and settles those used
+//   example.js reserve ADDRESS USER           works three times: takes estimated tokens, and
+//                                             settles with those used
 //   example.js settle ADDRESS USER DRAIN SETTLE_FOR MAX
-//                                             takes tokens, and settles them after a line of
-//                                             standard input; DRAIN and SETTLE_FOR are in ms
+//                                             takes tokens, and settles with those used after a
+//                                             line of standard input; DRAIN, SETTLE_FOR in ms
 //   example.js outcomes ADDRESS               works eight times, and reports how the work went
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
 'use strict';
@@ -20,7 +21,7 @@ const express = require('express');
 const grpc = require('@grpc/grpc-js');
 const {Client, Limited, NoAnswer, above, limitInterceptor, limitRequests} = require('sluice-client');
 
-const DEADLINE = 60_000;  // generous: an example must work on a busy machine
+const DEADLINE = 60_000;  // ms; long, because an example must work on a busy machine
 
 const inputEnds = () => new Promise((resolve) => process.stdin.on('end', resolve).resume());
 
@@ -122,7 +123,7 @@ async function aborted(client, facts) {
   }
 }
 
-// The rest of the tokens is taken, so a further part is denied.
+// Takes all tokens that are left, so a further part is denied.
 async function stopped(client, facts) {
   const reservation = await client.reserve('shop', facts, {amounts: {tokens: 500}});
   try {

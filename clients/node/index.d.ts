@@ -6,7 +6,7 @@ import type {Metadata, ServerInterceptor} from '@grpc/grpc-js';
 export type Attributes = Record<string, string | undefined>;
 
 export interface ClientOptions {
-  /** The caller's token, or a function that returns it, if it may be replaced. */
+  /** The caller's token; if it can change while the client runs, a function that returns it. */
   token?: string | (() => string);
   /** true: TLS with Node's authorities. Plain text unless set. */
   tls?: boolean | {ca?: Buffer; cert?: Buffer; key?: Buffer};
@@ -20,7 +20,7 @@ export interface ClientOptions {
   connectTimeout?: number;
   /** The ttl in milliseconds of a reservation's leases, which are renewed; 60,000 unless set. */
   leaseTtl?: number;
-  /** For how long in milliseconds a settlement is repeated until it is stored; 600,000 unless set. */
+  /** For how many milliseconds the client tries to store a settlement; 600,000 unless set. */
   settleFor?: number;
   /** How many settlements may wait to be stored; others are lost. 10,000 unless set. */
   maxSettlements?: number;
@@ -95,13 +95,13 @@ export class NoAnswer extends Limited {}
 /** Units under a lease, which is renewed until the reservation is settled. */
 export class Reservation extends Work {
   private constructor();
-  /** The decision of the last check, which `reserve` or the last `extend` made. */
+  /** The last decision that allowed units: that of `reserve`, or of an `extend`. */
   readonly decision: Decision;
   /** Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are settled as
    * taken. `cost` is a name, too. */
   use(amounts: Record<string, number>): void;
-  /** Takes more units for the next part of the work, under a further lease. Takes no slot and does not count
-   * as a request. Rejects with Limited if that is denied. */
+  /** Takes more units for the next part of the work, under a further lease. Does not count as a request,
+   * and takes no slot unless `cost` is named. Rejects with Limited if the units are denied. */
   extend(amounts: Record<string, number>): Promise<void>;
   /** Ends the reservation with what was used. The client repeats the settlement in the background until it
    * is stored. error: the error of the work, if it failed. Settling again does nothing. */
@@ -114,7 +114,7 @@ export class Reservation extends Work {
 export class Client {
   /** "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081" */
   constructor(address?: string, options?: ClientOptions);
-  /** Rejects only if the request is invalid. */
+  /** Rejects if the request is invalid or the caller may not make it. */
   check(domain: string, attributes: Attributes, options?: CheckOptions): Promise<Decision>;
   /** If the request is allowed, runs `work`, and holds a slot meanwhile. Otherwise rejects with
    * Limited. */

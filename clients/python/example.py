@@ -10,11 +10,11 @@
   example.py modes ADDRESS                    charges 5 units, and gives 2 back; prints what is left
   example.py ask ADDRESS open|closed          checks once for each line of standard input
   example.py export ADDRESS                   holds a slot until standard input ends
-  example.py reserve ADDRESS USER             works three times for estimated tokens, and settles those used
+  example.py reserve ADDRESS USER             three times: takes tokens, and settles with those used
   example.py reserve_async ADDRESS USER       the same, by `async with`
   example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX
-                                              takes tokens, and settles them after a line of
-                                              standard input; DRAIN and SETTLE_FOR are in ms
+                                              takes tokens, and settles with those used after a line
+                                              of standard input; DRAIN and SETTLE_FOR are in ms
   example.py outcomes ADDRESS                 works eight times, and reports how the work went
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
@@ -31,7 +31,7 @@ import grpc
 from sluice_client import (Client, Decision, Limited, LimitInterceptor, LimitMiddleware,
                            LimitWSGIMiddleware, NoAnswer, above)
 
-DEADLINE = 60  # generous: an example must work on a busy machine
+DEADLINE = 60  # seconds; long, because an example must work on a busy machine
 
 
 def pay(address, *users):
@@ -146,7 +146,7 @@ def reserve(address, user):
         with client.reserve("shop", facts, amounts={"tokens": 500}) as reservation:
             reservation.use(tokens=20)
             try:
-                reservation.extend(tokens=1)  # the first part holds all
+                reservation.extend(tokens=1)  # the first part has taken all that were left
             except Limited:
                 print("denied")
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Runs the gateway of docker/llm between customers, Sluice, Redis and a fake model, and compares
-the counters with the model's bills.
+"""Runs the gateway of docker/llm with customers, Sluice, Redis and a fake model, and compares the
+counters with the model's bills.
 
-Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: of the gateway, with its
-packages; TEST: such as GatewayTest.test_the_example_files_can_be_loaded
+Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: folder of the
+gateway, with its packages; TEST: such as GatewayTest.test_the_example_files_can_be_loaded
 
 STREAMS: the number of concurrent streams of the last test, 100 unless set. In this test, a third of
-the streams is aborted at a random place, both servers are killed and started again, every message
+the streams are aborted at a random place, both servers are killed and started again, every message
 to Sluice is sent twice, and Redis is stopped for 5 s.
 """
 
@@ -32,7 +32,7 @@ from twice import Twice
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN, FOLDER = map(pathlib.Path, sys.argv[1:3])
 STREAMS = int(os.environ.get("STREAMS", "100"))
-POOR = 70_000 * STREAMS  # nano-dollars, about half of what the last test would use
+POOR = 70_000 * STREAMS  # nano-dollars, about half of what each customer would use in the last test
 CUSTOMERS = [f"customer-{index}" for index in range(8)] + ["poor-0", "poor-1"]
 
 PRICES = """
@@ -40,7 +40,7 @@ models:
   large: {input: 3, output: 15, max_tokens: 4096}
 part: 20
 """
-# The budgets of docker/llm, but for a day. A poor customer's money is used up during the last test.
+# The budgets of docker/llm, but for a day. In the last test, poor customers use up their money.
 RULES = f"""
 domain: llm
 rules:
@@ -110,7 +110,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(self.gateway.kill)
 
     async def ask(self, customer, said, **fields):
-        """Sends a request. The caller reads the body of the answer."""
+        """Sends a request. Returns the answer, whose body the caller reads."""
         body = json.dumps({"model": "large", "stream": True, "max_tokens": 1000, "user": customer,
                            "messages": [{"role": "user", "content": said}], **fields})
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -125,7 +125,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         return Answer(status, headers, reader, writer)
 
     def used(self, customer):
-        """The units in the counters, by rule; for a counter beyond its limit, the limit."""
+        """The units in the counters, by rule. If a counter exceeds its limit: the limit."""
         end = time.monotonic() + SOON
         while (answer := self.peek(customer)).get("source") != "SOURCE_STORE":
             assert time.monotonic() < end, f"the store does not answer: {answer}"
@@ -160,7 +160,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(answer.headers["x-ratelimit-limit-dollars"], "100")
         self.assertIn(answer.headers["x-ratelimit-remaining-requests"], ("999999", "999998"))  # taken twice
         events = [it async for it in answer.events()]
-        self.assertEqual(len(events), 51)  # without the usage, for which the customer did not ask
+        self.assertEqual(len(events), 51)  # none with the usage: the customer did not ask for it
         self.assertEqual(events[-1], "[DONE]")
         await self.settled()
         bill = await self.bill_of("customer-0")
@@ -200,7 +200,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
-    async def test_a_customer_who_disconnects_while_the_gateway_stops_pays(self):
+    async def test_a_customer_who_disconnects_during_a_shutdown_pays(self):
         for _ in range(5):  # a race
             answer = await self.ask("customer-0", "50 tokens, 50 ms each")
             await anext(answer.events())
@@ -214,7 +214,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
                          {"requests": 5, "tokens": tokens, "dollars": dollars, "streams": 0})
 
     async def test_without_money_a_request_is_denied_and_a_stream_is_stopped(self):
-        tokens = POOR // 10_000  # there is money for two thirds
+        tokens = POOR // 10_000  # the money is enough for two thirds of them
         answer = await self.ask("poor-0", f"{tokens} tokens", max_tokens=tokens)
         events = [json.loads(it) async for it in answer.events()]
         self.assertEqual(events[-1]["error"]["message"], "stopped: the limit dollars is reached")
@@ -240,7 +240,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
     async def test_a_request_that_cannot_be_passed_on_is_refused(self):
         for fields, status, code in (({"model": "huge"}, 400, "invalid_request_error"),
                                      ({"max_tokens": -1}, 400, "invalid_request_error"),
-                                     # Some models stream for "yes", and bill it.
+                                     # For `stream: "yes"`, some models stream, and bill it.
                                      ({"stream": "yes"}, 400, "invalid_request_error")):
             answer = await self.ask("customer-0", "1 token", **fields)
             self.assertEqual((answer.status, json.loads(await answer.body())["error"]["code"]), (status, code))
@@ -258,7 +258,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertIn("ready", await gateway.start())
         await gateway.kill()
 
-    async def test_despite_failures_the_counters_equal_the_bills(self):
+    async def test_despite_failures_the_counters_have_the_units_that_the_gateway_has_seen(self):
         asked = collections.Counter()
 
         async def stream(index):
@@ -320,7 +320,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
             for bill, mine in bills:
                 if bill["complete"] and mine["outcome"] == "completed":
                     self.assertEqual(bill["output"], mine["output_tokens"])
-            # The slots of checks without an answer end with the ttl.
+            # Slots taken by checks without an answer are free after the ttl, which is a day.
             if counted["streams"] > self.twice.unanswered[customer, "requests"]:
                 wrong.append(f"{customer}: {counted['streams']} slots are not free")
         self.assertEqual(wrong, [])
@@ -332,7 +332,8 @@ def nano_dollars(bill):
     return bill["input"] * 3000 + bill["output"] * 15000
 
 
-# The rule, its units in a bill, its units that the gateway has seen, and the amounts that it counts.
+# For each rule: its name, its units in a bill and in a line of the gateway, and the amounts it
+# counts.
 COUNTERS = [
     ("requests", lambda bill: 1, lambda mine: 1, ["requests"]),
     ("tokens", lambda bill: bill["input"] + bill["output"],

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes a module proxy, for GOPROXY=file://FOLDER, from the Go libraries that Debian installs.
+"""Makes a module proxy, for GOPROXY=file://FOLDER, from the Go libraries of Debian's packages.
 
 Usage: go_proxy.py FOLDER
 """
@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 SOURCES = pathlib.Path("/usr/share/gocode/src")
-# Debian's packages, with the versions of the modules in them, and the dependencies of each.
+# The modules in Debian's packages with their versions, and the modules that each of them needs.
 MODULES = {
     "google.golang.org/grpc": "v1.33.3",
     "google.golang.org/protobuf": "v1.28.1",

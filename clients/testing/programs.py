@@ -1,5 +1,5 @@
-"""The programs that the tests of the gateway start, and answers over HTTP. All are used in one
-event loop."""
+"""For the tests of the gateway: the programs that they start, and answers over HTTP. All are used
+in one event loop."""
 
 import asyncio
 import contextlib
@@ -19,8 +19,8 @@ def free_port():
 
 
 def without_batch_errors(loop, context):
-    """Ignores ExecuteBatchError: gRPC's server fails to answer callers that have canceled, and logs
-    that at length."""
+    """Ignores ExecuteBatchError: gRPC's server raises it if it answers a caller that has canceled,
+    and the log of it would be long."""
     if type(context.get("exception")).__name__ != "ExecuteBatchError":
         loop.default_exception_handler(context)
 

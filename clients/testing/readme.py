@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Follows the README of a client in a new project, outside the repository, beside a server with TLS and
-callers.
+"""Follows the README of a client in a new project outside the repository. The server has TLS and
+`callers`.
 
 Usage: readme.py BIN README ARCHIVE...
 
-The section "A limited route" has the project's files, each as a block below a line with its name,
-and its commands. The last command starts the project's server. The new folder also has the files
+The section "A limited route" has the commands, and the project's files: each is a block below a
+line with its name. The last command starts the project's server. The new folder also has the files
 that the README requires: the archives, ca.pem and token. The environment, or a folder of settings
 among the archives, tells the tools to work offline.
 """
@@ -34,7 +34,7 @@ def openssl(*arguments):
 
 
 def make_certificates(folder):
-    """ca.pem and a certificate of 127.0.0.1: server.pem, server.key."""
+    """Makes ca.pem, and a certificate for 127.0.0.1: server.pem, server.key."""
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl("req", "-x509", *key, "-days", "2", "-subj", "/CN=Sluice test CA",
             "-keyout", folder / "ca.key", "-out", folder / "ca.pem")
@@ -48,7 +48,7 @@ def make_certificates(folder):
 
 @contextlib.contextmanager
 def sluiced(program, folder):
-    """The address of a server that one caller may use, with a token."""
+    """Runs a server that one caller may use, with a token. Yields the server's address."""
     make_certificates(folder)
     (folder / "token").write_text("of-the-shop\n")
     settings = folder / "sluiced.yaml"
@@ -133,7 +133,7 @@ def main():
             with subprocess.Popen(shlex.split(serve), cwd=project, stdin=subprocess.DEVNULL) as shop:
                 try:
                     pay(shop, port, pay_by_grpc if "grpc_server" in serve else pay_by_http)
-                    shop.send_signal(signal.SIGTERM)  # so that a server ends cleanly
+                    shop.send_signal(signal.SIGTERM)  # gives the server time to end cleanly
                     shop.wait(SOON)
                 finally:
                     shop.kill()
@@ -144,7 +144,7 @@ def pay(shop, port, by):
     end = time.monotonic() + SOON
     while not listens(port):
         if shop.poll() is not None or time.monotonic() > end:
-            raise SystemExit("readme.py: the project does not serve")
+            raise SystemExit("readme.py: the project's server does not listen")
         time.sleep(0.05)
     answers = [by(port, user) for user in ("ann", "ann", "bob")]
     if [status for status, _ in answers] != [200, 429, 200] or not int(answers[1][1]) > 80_000:

@@ -1,27 +1,28 @@
 #!/usr/bin/python3
-"""Runs one client's example against real servers, and tests the promises of every client.
+"""Runs one client's example against real servers, and tests what every client promises.
 
-Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
+Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: runs the example
 
 The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
-modes, ask, export, reserve, settle, outcomes and serve. Tests these promises for every language:
+modes, ask, export, reserve, settle, outcomes and serve. The promises of a client in any language:
 
   a decorated method is limited, and a denial says when to retry
   the first check after a start is answered within the default deadline
   50 threads get exactly what a limit allows
   units are charged and given back
   a client that accepts a wait starts after the wait
-  if a server is silent or killed, calls are allowed (open) or denied (closed), and the next server
-    decides
+  if the server is silent or killed, calls are allowed (open) or denied (closed); after its restart,
+    the server decides
   if a connection breaks, a check is not sent twice, but a release is sent again
-  a lease is kept while the work lasts, released if the work fails or its request is canceled, and
-    free after a crash
-  a reservation is settled with what was used, even if the work fails; its lease is renewed; a part
-    beyond what is left is denied
-  a settlement survives the end of the server, and the next server stores it
-  a settlement is repeated only for the configured time, and only the configured number of them wait
-  a limit that follows the load learns how the work went: from the work's error, from reports, and
-    from the process's own load
+  a lease is renewed while the work lasts, and released if the work fails or its request is
+    canceled; after a crash, its slot becomes free
+  a reservation is settled with what was used, even if the work fails; its lease is renewed; if not
+    enough units are left for a further part, the part is denied
+  if the server is killed, a settlement is repeated until the restarted server stores it
+  a settlement is not repeated for longer than the configured time, and at most the configured
+    number of settlements wait
+  an adaptive limit learns how the work went: from the work's error, from reports, and from the
+    process's own load
   over HTTP, a denial is 429 with Retry-After, and answers to limited requests have RateLimit; over
     gRPC, an interceptor answers RESOURCE_EXHAUSTED; if no server answers, the answers are 503 and
     UNAVAILABLE
@@ -49,7 +50,7 @@ BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
 # The commands that reserve.
 RESERVE = os.environ.get("RESERVE_COMMANDS", "reserve").split()
-STARTS = int(os.environ.get("STARTS", "3"))  # number of starts of a process that checks once
+STARTS = int(os.environ.get("STARTS", "3"))  # how often to start a process that checks once
 SOON = 300  # seconds; long, because the machine may be busy
 
 
@@ -80,7 +81,7 @@ class Sluiced:
 
     @contextlib.contextmanager
     def silenced(self):
-        """In the block, the server answers nothing. After the block, it answers all pending calls."""
+        """While the block runs, the server answers nothing. Then it answers all pending calls."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # until all its threads have stopped
         try:
@@ -94,7 +95,7 @@ class Sluiced:
 
 
 def redis(test):
-    """The address of a new Redis."""
+    """Starts a Redis. Returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
@@ -112,7 +113,7 @@ def redis(test):
 
 
 class Line:
-    """A connection between clients and a server, which can break."""
+    """A proxy between clients and a server. It can break the connections."""
 
     def __init__(self, test, address):
         host, port = address.split(":")
@@ -120,9 +121,9 @@ class Line:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
         self._pairs = []
-        self._lost = False  # whether what clients send is lost
+        self._lost = False  # whether to lose the data that clients send
         self._awaited, self._seen = b"", b""
-        self._sent = threading.Event()  # clients have sent what is awaited
+        self._sent = threading.Event()  # set when clients have sent the awaited data
         test.addCleanup(self._listening.close)
         test.addCleanup(self.break_off)
         threading.Thread(target=self._accept, daemon=True).start()
@@ -148,8 +149,8 @@ class Line:
 
     @contextlib.contextmanager
     def breaking(self, lost, awaited=b""):
-        """Breaks the connection after the block, when the client has sent data that contains `awaited`. The
-        server gets these data unless `lost`."""
+        """After the block, waits until the client has sent data that contains `awaited`, and breaks
+        the connection. If `lost`, the server does not get the data."""
         self._awaited, self._seen = awaited, b""
         self._sent.clear()
         self._lost = lost
@@ -159,8 +160,8 @@ class Line:
         self.break_off(both=lost)
 
     def break_off(self, both=True):
-        """Ends the clients' connections. With `both`, also ends the server's; otherwise the server
-        still gets the bytes that were sent."""
+        """Ends the connections of clients. If `both`, also ends the connections to the server;
+        otherwise the server still gets the bytes that were sent."""
         for client, server in self._pairs:
             for end in (client, server) if both else (client,):
                 with contextlib.suppress(OSError):
@@ -168,7 +169,7 @@ class Line:
 
 
 class Example:
-    """The example with one of its commands."""
+    """A process that runs one command of the example."""
 
     def __init__(self, test, command, address, *arguments):
         self.process = subprocess.Popen([*EXAMPLE, command, address, *arguments], text=True,
@@ -209,7 +210,7 @@ def peek(address, *attributes):
 
 
 def slot_ends_in(address, *attributes):
-    """Seconds until the slot is free if its lease is not renewed."""
+    """Seconds until the slot is free, unless its lease is renewed; 0: it is free."""
     answer = peek(address, *(attributes or ["endpoint=/export"]))
     return float(answer.get("retryAfter", "0s").rstrip("s"))
 
@@ -274,9 +275,9 @@ class ClientTest(unittest.TestCase):
     def test_50_threads_get_exactly_the_limit(self):
         self.assertEqual(self.example("crowd", "50", "10").output().strip(), "300")
 
-    def test_a_client_that_accepts_a_wait_starts_when_its_turn_comes(self):
+    def test_a_client_that_accepts_a_wait_starts_after_the_wait(self):
         milliseconds = int(self.example("queue", "3").output())
-        self.assertGreaterEqual(milliseconds, 999)  # one at once, two at 2/s
+        self.assertGreaterEqual(milliseconds, 999)  # the first at once, two more at 2/s
 
     def test_without_a_server_the_client_decides(self):
         for policy, fallback in ("open", "allowed"), ("closed", "denied"):
@@ -333,7 +334,7 @@ class ClientTest(unittest.TestCase):
         holds = dict(re.findall(r'sluice_adaptive_holds_total{.*result="(\w+)".*} (\d+)', page))
         self.assertEqual(holds, {"in_time": "1", "too_slow": "1", "overload": "4", "ignored": "2"})
 
-    def test_a_settlement_survives_the_end_of_the_server(self):
+    def test_a_settlement_is_repeated_until_the_restarted_server_stores_it(self):
         sluiced = Sluiced(self, "--redis", redis(self), "--redis-timeout", "1m")
         settling = Example(self, "settle", sluiced.address, "ann", "60000", "600000", "10")
         self.assertEqual(settling.line(), "held")
@@ -348,20 +349,20 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(slot_ends_in(sluiced.address, "endpoint=/model", "user=ann"), 0)
 
     def settle_without_a_server(self, *bounds):
-        """What the example prints at its end. It has two settlements, one for each part."""
+        """The last line of the example. It has two settlements, one for each part."""
         settling = self.example("settle", "ann", *bounds)
         self.assertEqual(settling.line(), "held")
         self.sluiced.kill()
         self.assertEqual(settling.say("settle"), "settled")
         return settling.line()
 
-    def test_a_shutdown_waits_for_settlements_only_for_the_configured_time(self):
+    def test_settlements_not_stored_within_the_drain_time_are_reported_as_lost(self):
         self.assertEqual(self.settle_without_a_server("1", "600000", "10"), "2 lost")
 
-    def test_a_settlement_is_repeated_only_for_the_configured_time(self):
+    def test_settlements_not_stored_within_the_configured_time_are_lost(self):
         self.assertEqual(self.settle_without_a_server("600000", "1", "10"), "2 lost")
 
-    def test_only_the_configured_number_of_settlements_wait(self):
+    def test_settlements_beyond_the_configured_number_are_lost(self):
         settling = self.example("settle", "ann", "60000", "600000", "1")
         self.assertEqual(settling.line(), "held")
         with self.sluiced.silenced():
@@ -385,7 +386,8 @@ class ClientTest(unittest.TestCase):
                     yield int(ports[name]), f"127.0.0.{2 + index}"
 
     def serve_grpc(self):
-        """The names and channels of the servers; one for each way to write a service."""
+        """For each way to write a service: its name, a channel to its server, and the method of a
+        stream in both directions, if the example has one."""
         ports = self.serve()
         for name in sorted(ports):
             if name.startswith("grpc"):
@@ -402,11 +404,11 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(status, 429)
             self.assertRegex(headers["Retry-After"], r"^8\d{4}$")
             self.assertRegex(headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
-            status, _, _ = get(port, "/limited/%ff", me)  # not UTF-8, in languages that decode it
+            status, _, _ = get(port, "/limited/%ff", me)  # not UTF-8; some clients decode it
             self.assertIn(status, (400, 429, 500))
             self.assertEqual(get(port, "/free", me)[0], 200)
 
-    def test_without_a_server_http_answers_503_and_grpc_unavailable(self):
+    def test_without_a_server_http_answers_503_and_grpc_answers_unavailable(self):
         ports = self.serve()
         self.sluiced.kill()
         for name, port in ports.items():
@@ -427,7 +429,7 @@ class ClientTest(unittest.TestCase):
                 self.assertRaises(socket.timeout, gone.recv, 1)
             answered = lambda: get(port, "/report")[0] == 200
             wait_until(answered, "the canceled request gives its slot back")
-            wait_until(answered, "the answered one gives its slot back, too")
+            wait_until(answered, "the answered request gives its slot back, too")
 
     def test_a_canceled_grpc_call_gives_its_slot_back(self):
         for _, channel, _ in self.serve_grpc():
@@ -447,7 +449,7 @@ class ClientTest(unittest.TestCase):
                     return None
 
             wait_until(answered, "the canceled call gives its slot back")
-            wait_until(answered, "the answered one gives its slot back, too")
+            wait_until(answered, "the answered call gives its slot back, too")
 
     def assert_denied(self, error):
         self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)

@@ -1,9 +1,9 @@
-"""A proxy between callers and Sluice that sends every message twice.
+"""A proxy between callers and Sluice. It sends every message to Sluice twice.
 
-For a check, the caller gets the first answer. If the second check took units as well, the proxy
-gives them back: like a server that cannot deliver an answer, it settles the lease with nothing.
-Checks that ended without an answer may have been counted: `unanswered` has their amounts, summed
-for each customer.
+For a check, the caller gets one of the two answers. If the other check took units as well, the
+proxy gives them back: it settles the lease with 0, like a server that cannot deliver an answer. A
+check that ended without an answer may have been counted: `unanswered` has the amounts of such
+checks, summed for each customer.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Twice:
         self._run(self._check_and_give_back(message, context.time_remaining()))
         try:
             return await self._send(SERVICE + "CheckLimit", message, context.time_remaining(), context)
-        except BaseException:  # refused, or the caller has canceled
+        except BaseException:  # an error, or the caller has canceled
             self._count(message)
             raise
 
@@ -90,7 +90,7 @@ class Twice:
         if not response.lease.id:
             return
         unsettled = {self._pb.OUTCOME_QUEUED}
-        if response.source == self._pb.SOURCE_FALLBACK:  # known when its server reaches the store
+        if response.source == self._pb.SOURCE_FALLBACK:  # found once its server reaches the store
             unsettled.add(self._pb.OUTCOME_NOT_FOUND)
         request = self._pb.CheckLimitRequest.FromString(message)
         nothing = dict.fromkeys(["requests", *request.amounts], 0)

@@ -44,12 +44,12 @@ function refuse(response, status, code, message, headers = {}) {
   response.end(`${JSON.stringify({error: {message, type: code, code, param: null}})}\n`);
 }
 
-// The name of the rule that denied.
+// The name of the rule that denied the request.
 const ruleOf = ({response}) =>
   response.limits.find((limit) => !limit.admitted && !limit.shadow)?.rule ?? 'unknown';
 
 // The headers x-ratelimit-limit-requests, x-ratelimit-remaining-tokens, …, which end with the names of
-// the rules. The rule `dollars` counts nano-dollars.
+// the rules. The rule `dollars` counts nano-dollars, but its headers are in dollars.
 function limitHeaders(decision) {
   const headers = {};
   for (const limit of decision.response.limits) {
@@ -86,7 +86,7 @@ function usageOf(answer) {
 }
 
 // Passes a stream through, as fast as the customer reads. When the tokens that were taken are used up,
-// takes units for the next part.
+// takes the amounts of the next part.
 async function passEvents(job, upstream, response, reservation, signal) {
   for await (const event of eventsOf(upstream.body)) {
     const hidden = job.count(event);
@@ -181,7 +181,7 @@ async function complete(request, response) {
   console.log(JSON.stringify({id, customer, model: job.model, outcome, ...used}));
 }
 
-const running = new Set();  // requests that have not ended: promises
+const running = new Set();  // the promises of requests that have not ended
 
 const server = http.createServer((request, response) => {
   if (request.method === 'GET' && request.url === '/healthz') {
@@ -201,8 +201,9 @@ const server = http.createServer((request, response) => {
 const [, host, port] = LISTEN.match(/^(.*):(\d+)$/);
 server.listen(Number(port), host, 4096, () => console.error(`gateway: ready ${server.address().port}`));
 
-// The connections end first, then the requests: if a customer hangs up, the connection ends at once, but
-// its request may end later. Then the settlements are stored.
+// Waits until all connections have ended, and then until all requests have ended: if a customer
+// hangs up, the connection ends at once, but its request may end later. Last, waits until the
+// settlements are stored.
 process.once('SIGTERM', () => server.close(async () => {
   await Promise.all(running);
   const lost = await client.close();

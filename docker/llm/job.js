@@ -1,4 +1,4 @@
-// One request to a model: the amounts to take for it, and those that it has used until now.
+// One request to a model: the amounts to take for it, and the amounts that it has used until now.
 'use strict';
 
 const MAX_EVENT = 1024 * 1024;  // characters
@@ -7,7 +7,7 @@ const MAX_EVENT = 1024 * 1024;  // characters
 const tokensOf = (value, otherwise) =>
   (Number.isSafeInteger(value) && value >= 0 ? value : otherwise);
 
-// The data of a server-sent event, which may have other fields, too (`event:`, `id:`).
+// The data of a server-sent event. An event may have other fields, too (`event:`, `id:`).
 const dataOf = (event) => event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
   .map((line) => line.slice(5).trimStart()).join('\n');
 
@@ -18,10 +18,10 @@ class Job {
   #taken = 0;  // output tokens
   #input;  // tokens: an estimate until the upstream reports the number
   #output = 0;
-  #known;  // whether #output is known: in a stream always, otherwise if the upstream reports it
+  #known;  // true for a stream; for another answer, true once its usage is known
   #hidesUsage = false;
 
-  // request: the body as the customer sent it. Throws if it is wrong.
+  // `request` is the parsed body, as the customer sent it. Throws if it has a mistake.
   constructor(request, {part, models}) {
     this.#price = models.get(request.model);
     if (!this.#price) {
@@ -39,11 +39,11 @@ class Job {
     this.model = request.model;
     this.stream = stream;
     this.#known = this.stream;
-    if (this.stream) {  // the upstream reports the usage in a last event
+    if (this.stream) {  // makes the upstream report the usage in a last event
       this.#hidesUsage = !request.stream_options?.include_usage;
       request = {...request, stream_options: {...request.stream_options, include_usage: true}};
     }
-    // The upstream must not use more than was taken: an absent maximum becomes explicit.
+    // The upstream must not answer with more than #maxOutput: an absent maximum becomes explicit.
     if (!(request.max_completion_tokens ?? request.max_tokens)) request = {...request, max_tokens: most};
     this.body = JSON.stringify(request);
     this.#input = Math.ceil(Buffer.byteLength(this.body) / 4);

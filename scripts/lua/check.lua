@@ -2,33 +2,35 @@
 --
 -- KEYS      the counters, without duplicates, then the records of leases (record.lua). Or KEYS is
 --           empty, and ARGV starts with the counters, which may then be in any slots that this node
---           of a Cluster owns. A call with records declares its keys
+--           of a Cluster owns. If there are records, all keys are in KEYS
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, then little-endian
---           doubles: ttl (µs); in mode 6, if a limit is to learn from the hold: when slots were
---           taken (µs), and how long they were held, as the caller reports (µs; -1: not reported)
+--           doubles: ttl (µs); in mode 6, if a limit is to learn from the hold: when the slots
+--           were taken (µs), and for how long the caller reports to have held them (µs; -1: it
+--           reports no time)
 -- last ARGV little-endian doubles:
 --             version (10), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
 --             per request (checks with equal values share one):
---                           mode (see below), longest wait w
+--                           mode (constants.lua), longest wait w
 --                           (µs; -2 - w: only leaky buckets may delay the check) or, for a
 --                           refund, the time of the charge (µs since the epoch); -1: none,
---                           lease: 0 none, 1 of slots, 2 of units (which has records), 3 none, but
---                           grants (grants.lua) are concerned; number of counters, then
+--                           lease: 0 none, 1 without records, 2 with records (of units), 3 none,
+--                           but the check takes or returns grants (grants.lua); number of counters,
+--                           then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
---                           per counter its units; in mode 7, then per counter the 3 numbers of the
---                           script's reply to the check to undo, as if that check had been alone;
---                           under a lease of units, then per counter the number of its record (in
---                           mode 6 of such a lease, the units are those used; -1: as taken).
---                           If grants are concerned, then per counter the grant that is returned
---                           (generation, units granted, units unused; or three 0) and the grant
---                           that is wanted (units, longest life in µs; or two 0)
+--                           per counter its units. In mode 7, then per counter the 3 numbers of the
+--                           snapshot that the check to undo found. If the lease is 2, then per
+--                           counter the number of its record; in mode 6 of such a lease, the units
+--                           are the units used (-1: as many as taken). If the lease is 3, then per
+--                           counter the grant that is returned (generation, units granted, units
+--                           unused; or three 0) and the grant that is wanted (units, longest life
+--                           in µs; or two 0)
 --             per limit:    algorithm, number of its parameters, the parameters
---             zeros, so that at least five numbers follow the number of the last limit's parameters
--- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
+--             zeros, so that at least five numbers follow the last limit's number of parameters
+-- returns   { blob, error message, … }, or the blob alone; blob: little-endian doubles:
 --             version (10), time of the decisions, then
 --             per check:  for each of its groups how many checks the group grants, then per counter
 --                         of the group its snapshot from before the check: 3 numbers (see the
@@ -36,13 +38,13 @@
 --                         counter has instead: whether it admits (0, 1), units dropped (mode 6 of
 --                         slots: by how much the limit in force has risen), its snapshot from
 --                         after the check.
---                         For these modes under a lease of units, see decide_record in record.lua.
---                         If grants are concerned, then per counter the grant (units, its
---                         generation, its life) and the units out (grants.lua).
+--                         For lease 2 in these modes, see decide_record in record.lua.
+--                         For lease 3, then per counter the grant (units, its generation, its life)
+--                         and the units out (grants.lua).
 --                         If the check failed: only the negative index of its error message
--- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
---           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
---           or decide.lua says so, and for more than 4,000 counters
+-- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any counter
+--           is new; for counters in ARGV one GET each instead of MGET and EXISTS; more where an
+--           algorithm's file, decide.lua or record.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory, and counters
 --           are written at the end, except where an algorithm writes at once. If the script's first
 --           write fails, nothing is written; if it succeeds, all others succeed. If a counter in
@@ -51,16 +53,17 @@
 --
 -- A check in ARGV stands for n equal checks. The first g of them are granted, as if they were n
 -- consecutive calls. Group 0 has the enforced limits, all of which must grant. Each further group
--- is a shadow rule; it is charged for the checks that this group and group 0 grant. A group 0
--- without limits grants all checks. In modes 3 to 8, groups do not change the result, and n is 1.
--- Charges of one counter whose algorithm has `charge` are the exception: all n are charged, and g
--- of them are within the limit.
+-- is a shadow rule; it is charged for the checks that both this group and group 0 grant. If group 0
+-- has no limits, it grants all checks. In modes 3 to 8, n is 1, and each counter is changed
+-- whatever the other counters admit, except in RENEW. There is one exception: if a charge has no
+-- lease and one counter, whose algorithm has `charge`, it may stand for n equal charges. All n are
+-- charged, and g of them are within the limit.
 --
 -- Performance: Redis runs the whole file for every pack, so each definition here costs time per
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
 -- separate fields.
 
-local WIDTHS = { [0] = 2, 2, 3, 7 } -- numbers of a check per counter, by its request's `lease`
+local WIDTHS = { [0] = 2, 2, 3, 7 } -- how many numbers a check has per counter, by its lease
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
 local numbers = unpack_doubles(ARGV[#ARGV])
@@ -69,7 +72,7 @@ if numbers[1] ~= VERSION then
 end
 
 local now = numbers[2]
-local knows_time = now == 0 -- `now` will be on the clock by which Redis expires keys
+local knows_time = now == 0 -- then `now` is on the clock by which Redis expires keys
 if knows_time then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -92,7 +95,7 @@ end
 
 at = 9
 local requests = {}
-local reads_records = false -- mode CONSUME only writes records
+local reads_records = false -- a check of mode CONSUME writes records but reads none
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
@@ -120,9 +123,9 @@ for i = 1, numbers[5] do
   requests[i] = request
 end
 
--- By index into `keys`: the strings in Redis and their expiry; for the counters changed by this
--- call, their states and the limit that changed them last; for the keys that must live longer, the
--- time for which they must live (µs).
+-- By index into `keys`: the strings in Redis, and the expiries of their keys. For the counters that
+-- this call has changed: the limit that changed them last, and their states. For the keys that must
+-- live longer: for how long they must live (µs).
 local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c, lifetimes = {}, {}, {}, {}, {}
 local second = floor(now / 1000000)
@@ -130,8 +133,8 @@ local out = { VERSION, now }
 local length = 2
 local reply = { '' }
 
--- If `limit` needs a counter's state for longer than the limit that wrote the state (their rates
--- may differ), notes how long the key must live.
+-- Another limit may have written the counter's state, for a shorter time because its rate differs.
+-- If `limit` needs the state for longer, notes how long the key must live.
 local function prolong(k, limit, a, b, c)
   local kind, expiry = limit.algorithm, expiries[k]
   if kind.lifetime_varies and (expiry or changed_by[k]) then
@@ -144,8 +147,9 @@ local function prolong(k, limit, a, b, c)
 end
 
 -- Fast path: most checks use enforced limits only, with counters stored as numbers. The loop below
--- decides them as `decide` would, but without the work for other checks, which saves a fourth of
--- Redis' time. If a counter has unexpected contents, the loop leaves the check to `decide`.
+-- decides them as `decide` would, but without the work that only other checks need. This saves a
+-- fourth of Redis' time. If a counter has unexpected contents, the loop leaves the check to
+-- `decide`.
 local are_new -- whether all keys without a string are absent; nil: not known yet
 local elsewhere -- by index, why a counter cannot be read on this node; nil: all can be read
 local decide, decide_change, run, enter, decide_record
@@ -288,9 +292,9 @@ for _ = 1, numbers[6] do
   end
 end
 
--- Writes the counters that have changed or must live longer, in place if their keys live long
--- enough.
-local texts = {} -- of seconds
+-- Writes the counters that have changed or must live longer. If a counter's key lives long enough,
+-- it is overwritten in place.
+local texts = {} -- numbers of seconds as texts
 for k = 1, key_count do
   local limit, lifetime = changed_by[k], lifetimes[k]
   if limit or lifetime then

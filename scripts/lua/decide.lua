@@ -1,5 +1,5 @@
--- Decides checks of every kind. The driver itself decides the most frequent kinds, and creates
--- these functions only when another kind occurs.
+-- Decides checks of every kind. The driver itself decides the most frequent kinds. It creates these
+-- functions when the first check of another kind occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, prolong, out. deciders adds the functions that
@@ -11,24 +11,30 @@
 -- cost      one EXISTS per new counter; more where an algorithm's file says so
 -- atomic    runs inside the driver's script
 --
--- What the file of an algorithm returns. A state is three numbers a, b, c, or a table as `a`.
--- fields            how many numbers are stored; or `read`, `write` and `snapshot`, if the state is
---                   a table
+-- What the file of an algorithm returns. A state is two or three numbers (a, b, c) or a table (a).
+-- fields            how many numbers a state has; nil if it is a table
 -- parse             the limit, from its parameters
--- open, advance     first KEEP_ALWAYS or KEEP_UNLESS_PEEK if the state must be written, otherwise
---                   nil; then the state of a new counter (open) or the state now (advance)
--- grants, take      how many of n checks are admitted; the state after that many
--- chargeable        how many units CHARGE may take. `charge`, if there is one, takes coalesced charges
--- refund, undo      the new state, or nil. undo first returns how many units stay charged. The
---                   parameters x, y, z of undo are the snapshot from before the check
--- lifetime          for how long the state matters, in µs. `lifetime_varies` if that depends on the
---                   rate: another limit of the counter may have another rate
--- optional          `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
---                   `holds`, `renew`, `release`, `at_once`: the state holds leases, and is written
---                   check by check
---                   `unused`, `settled`: of buckets, whose level changes with time. How the level
---                   changes if a check is undone (nil: unknown); the state to store after a
---                   settlement has changed the level
+-- open              KEEP_ALWAYS or KEEP_UNLESS_PEEK if the state must be written, otherwise nil;
+--                   then the state of a new counter
+-- advance           the same for a stored state: then the state now
+-- grants            how many of n checks are admitted
+-- take              the state after a number of checks have been admitted
+-- chargeable        how many units CHARGE may take
+-- refund            the new state; nil if it does not change
+-- undo              how many units stay charged; then the new state, or nil. The parameters x, y, z
+--                   are the snapshot from before the check
+-- lifetime          for how long the state matters, in µs
+-- optional          `snapshot`: the snapshot, if the state is a table
+--                   `read`, `write`: if Redis does not hold the counter as a string
+--                   `charge`: takes coalesced charges
+--                   `lifetime_varies`: the lifetime depends on the rate, and limits with different
+--                   rates may use one counter
+--                   `cap`, `level`, `last`, `is_new`: for prefetch (grants.lua)
+--                   `holds`, `renew`, `release`: the state holds leases
+--                   `at_once`: each check writes the state immediately
+--                   `unused`: by how much the level of a bucket changes if a check is undone (nil:
+--                   unknown)
+--                   `settled`: the state to store after a settlement has changed a bucket's level
 --                   `gives_nothing_back`: settling a lease of units gives back no units
 local function deciders(run)
   local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
@@ -36,7 +42,7 @@ local function deciders(run)
   local state_a, state_b, state_c, prolong = run.state_a, run.state_b, run.state_c, run.prolong
   local draft_a, draft_b, draft_c = {}, {}, {}
   local admits = {}
-  local granting -- see grants.lua; nil: no units are out
+  local granting -- the functions of grants.lua; nil: not needed yet
 
   local function fail_unknown(k)
     error('the key holds a counter of an unknown format: ' .. keys[k], 0)
@@ -105,9 +111,10 @@ local function deciders(run)
     return unpack_string(k, kind)
   end
 
-  -- The counter's state now. A state that is a table is returned without copying it: a check that
-  -- takes nothing changes only fields that every advance computes again. `of_lease`: the limit may
-  -- be outdated, so a bucket that was advanced at this limit's rate is not written.
+  -- The counter's state now. If the state is a table, returns the table itself, not a copy. This is
+  -- safe: if a check takes nothing, it changes only fields that every advance computes again.
+  -- `of_lease`: the limit may be outdated, so if a bucket was advanced at its rate, the bucket is
+  -- not written.
   local function read(k, limit, mode, of_lease)
     local kind, keep = limit.algorithm
     local a, b, c = read_stored(k, kind)
@@ -133,8 +140,8 @@ local function deciders(run)
   end
 
   -- Stores a bucket whose level a settlement changes by `more`. `level` is the bucket's level at
-  -- time `last`, as read with `limit`. A string keeps its expiry: only `prolong` knows whether its
-  -- key must live longer.
+  -- time `last`, as read with `limit`. A string keeps its expiry, because `prolong` decides whether
+  -- its key must live longer.
   local function settle_bucket(k, limit, level, last, more)
     local a, b = read_stored(k, limit.algorithm)
     local its = not changed_by[k] and run.grants and run.grants[k]
@@ -144,7 +151,7 @@ local function deciders(run)
     )
     local value = strings[k]
     if not value and not changed_by[k] and a == level then
-      return -- a new bucket, which may be larger by another limit
+      return -- a new bucket: nothing to store, and another limit may give it a larger capacity
     elseif changed_by[k] or not value then
       changed_by[k], state_a[k], state_b[k] = changed_by[k] or limit, a, b
       return
@@ -155,7 +162,7 @@ local function deciders(run)
     run.settled[k] = true
   end
 
-  -- Appends the snapshot of a counter: its whole state, if that consists of numbers.
+  -- Appends the snapshot of a counter. If the state consists of numbers, it is the snapshot.
   local function append_snapshot(at, limit, cost, taken, request, a, b, c)
     if not limit.algorithm.fields then
       a, b, c = limit.algorithm.snapshot(limit, cost, taken, now, a, request)
@@ -175,8 +182,8 @@ local function deciders(run)
     end
   end
 
-  -- Gives the grants that a check wants, from counters whose group admits the check. Gives none if
-  -- an enforced limit denies the check.
+  -- Gives the grants that a check wants. If group 0 denies the check, gives none; if another group
+  -- denies it, gives none from the counters of that group.
   local function grant(request, first_key, allowed, length)
     for i = 1, request.count do
       local k, at = numbers[first_key + i - 1], first_key + 2 * request.count + 5 * (i - 1) + 3
@@ -186,8 +193,8 @@ local function deciders(run)
     return length
   end
 
-  -- Appends for each group how many checks it grants, and the snapshots of its counters. Everything
-  -- that can fail precedes the first change.
+  -- Appends for each group how many checks it grants, and the snapshots of its counters. After the
+  -- first change, nothing can fail.
   local function decide(request, n, first_key, length)
     local mode, count = request.mode, request.count
     local limits, groups = request.limits, request.groups
@@ -202,7 +209,7 @@ local function deciders(run)
     local i = 1
     while i <= count do
       local begin, group = i, groups[i]
-      -- Equal peeks all have the same result.
+      -- All of n equal peeks have the same result, so one is decided for all.
       local granted = mode == PEEK and min(allowed, 1) or allowed
       repeat
         local limit = limits[i]
@@ -252,9 +259,10 @@ local function deciders(run)
     return cost
   end
 
-  -- Applies modes 3 to 8 to a counter. Returns how many units did not fit (or cannot be undone; or
-  -- what `release` returns), and the new state (nil if unchanged). `record` is the position of the
-  -- numbers for UNDO.
+  -- Applies modes 3 to 8 to a counter. Returns the units dropped, and the new state (nil if
+  -- unchanged). The units dropped are, for CHARGE, those that do not fit; for UNDO, those that stay
+  -- charged; for SETTLE, the first result of `release`. `record` is the position of the numbers for
+  -- UNDO.
   local function changed(request, limit, cost, all_admit, record, a, b, c)
     local mode, kind = request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then

@@ -1,21 +1,23 @@
 -- Grants: units that servers took from a counter in advance, to decide checks by themselves until
--- the grant ends. The twin of src/core/algorithm/grant.h, which says why no more units are used
--- in any interval than the limit allows. docs/prefetch.md has the proof.
+-- the grant ends. The twin of src/core/algorithm/grant.h, which says why the units used in any
+-- interval stay within the limit. docs/prefetch.md has the proof.
 --
 -- While units are out, the counter's string has four more doubles: the units of the older and of
 -- the newer generation, and when these generations end (µs). The units out count even if the limit
--- of a check has no `prefetch`. An algorithm whose units can be granted has three functions: level
--- (units that may be granted, time of the state, latest end of a grant), cap (the state, changed so
--- that at least the units out count as taken), last (the time of the state).
+-- of a check has no `prefetch`. An algorithm whose units can be granted has these functions:
+--   level    the units left, the time of the state, the latest end of a grant
+--   cap      the state, changed so that at least the units out count as taken
+--   last     the time of the state
+--   is_new   only of windows: whether no unit has been taken in the window
 --
--- cost      nothing if no units are out, and no check wants or returns a grant
+-- cost      nothing for a counter without grants that no check wants or returns
 -- atomic    runs inside the driver's script; reads and writes nothing itself
 local GRANT_FIELDS = 4
 local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
 local LONGEST_GRANT = 10000000
 
--- run       as for deciders; granters adds `grants`: for each counter that has or had units out,
---           these units
+-- run       as for deciders; granters adds `grants`: by index into `keys`, the units out of each
+--           counter that has units out, or had some earlier in this call
 -- returns   functions for decide.lua
 local function granters(run)
   local numbers, now, grants = run.numbers, run.now, {}
@@ -41,7 +43,8 @@ local function granters(run)
     its.newer_ends = its.newer > 0 and its.newer_ends + by or 0
   end
 
-  -- The units out, moved to another clock, as the fields to store with a state of that time.
+  -- The fields to store with a state of time `time`. Before, moves the ends of the generations by
+  -- `moved`, to another clock, and removes the generations that end by `time`.
   local function pack_at(its, moved, time)
     move(its, moved)
     while its.older > 0 and its.older_ends <= time do
@@ -71,8 +74,8 @@ local function granters(run)
     return keep, cap(k, limit, a, b, c)
   end
 
-  -- Applies the grant that a check returns: from position `at` on, its generation, units granted,
-  -- units unused.
+  -- Takes back the grant that a check returns. From position `at` on, `numbers` has the grant's
+  -- generation, the units granted and the units unused.
   local function take_back(k, limit, at, a, b, c)
     local its, generation, granted, unused = grants[k], numbers[at], numbers[at + 1], numbers[at + 2]
     if not its or granted == 0 then
@@ -103,7 +106,7 @@ local function granters(run)
     return run.change(k, limit, a, b, c)
   end
 
-  -- The generation that a grant joins, and its end.
+  -- The generation that a grant joins, and when this generation ends; nil if both end too soon.
   local function generation_of(its, time, life)
     if its.older == 0 then
       return 'older', time + life
@@ -116,8 +119,9 @@ local function granters(run)
     end
   end
 
-  -- Grants what a check wants: from position `at` on, the number of units and the longest life of
-  -- the grant. Appends to `out` the grant (units, end of its generation, life) and the units out.
+  -- Grants what a check wants, if `may` is true. From position `at` on, `numbers` has the units
+  -- wanted and the longest life of the grant. Appends to `out` the grant (units, end of its
+  -- generation, life) and the units out.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

@@ -1,13 +1,14 @@
--- The fast path: decides a call that carries one plain check as check.lua would, but in half the
--- time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, this file
--- writes nothing and leaves the call to check.lua, which starts from the beginning.
+-- The fast path: if a call has one plain check, decides it as check.lua would, but in half the
+-- time. KEYS, ARGV and the reply are as in check.lua. If anything is unexpected, this file writes
+-- nothing and leaves the call to check.lua, which starts from the beginning.
 --
--- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
---           for a sorted set one ZCARD and what its algorithm's file says
+-- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter
+--           (none for a single new counter that is charged); for a sorted set one TIME, one ZCARD
+--           and what its algorithm's file says
 -- atomic    like check.lua. A single new counter is written by SET NX, which writes nothing if
 --           the key holds a value of another type.
 --
--- Performance: a lone call finds nothing in the processor's caches, so every definition, table and
+-- Performance: a lone check finds nothing in the processor's caches, so every definition, table and
 -- function call is expensive. The blocks between lines with --@ are repeated for each algorithm,
 -- with the algorithm's functions inlined; see cmake/lua_script.py.
 repeat
@@ -33,11 +34,10 @@ repeat
   local keys = declared and KEYS or ARGV
   local strings = declared and lone > 1 and call('MGET', unpack(KEYS))
 
-  -- For a check with several limits: the position of the next limit in ARGV, and what to write and
-  -- to reply.
+  -- For a check with several limits: the position of the next limit in the last ARGV, the strings
+  -- to write, their keys' lives as texts, and the numbers to reply.
   local place, values, texts, reply
-  -- Whether the snapshots or lifetimes computed for earlier limits are wrong if a later limit
-  -- denies.
+  -- Whether a denial by a later limit would make snapshots or lifetimes of earlier limits wrong.
   local is_unsure = false
   if lone > 1 then
     place, values, texts, reply = 8 * (14 + 4 * lone) + 1, {}, {}, {}

@@ -13,7 +13,7 @@ local function unpack_doubles(bytes)
   for first = 1, count, PIECE do
     local layout = '<' .. rep('d', min(PIECE, count - first + 1))
     local piece = { unpack_numbers(layout, bytes, 8 * first - 7) }
-    for i = 1, #piece - 1 do -- the last is unpack's next position
+    for i = 1, #piece - 1 do -- the last one is unpack's next position
       numbers[first + i - 1] = piece[i]
     end
   end
@@ -46,9 +46,8 @@ local function read_strings(names, count)
   return strings
 end
 
--- Like read_strings, but the names may be in different slots. Also returns whether all names
--- without a string are absent, and, by index, why a name cannot be read on this node (nil if all
--- can be read).
+-- Like read_strings, but the names may be in different slots. Also returns whether no key holds
+-- another type, and, by index, why a name cannot be read on this node (nil if all can be read).
 local function read_one_by_one(names, count)
   local strings, others_are_new, elsewhere = {}, true, nil
   for i = 1, count do
@@ -68,8 +67,8 @@ local function read_one_by_one(names, count)
   return strings, others_are_new, elsewhere
 end
 
--- The first text in `texts` at the indices numbers[first] to numbers[first + count - 1]; nil if
--- none.
+-- Of texts[numbers[first]] to texts[numbers[first + count - 1]], the first that is not nil; nil if
+-- all are nil.
 local function first_of(texts, numbers, first, count)
   for i = first, first + count - 1 do
     if texts[numbers[i]] then
@@ -87,7 +86,7 @@ local function any_exists(names)
   return false
 end
 
--- How many of n consecutive checks of `cost` units fit within `most`.
+-- How many of n consecutive checks of `cost` units fit within `most`, after `counted` units.
 local function grants_within(most, counted, cost, n) -- inlined
   if counted > most then
     return 0
@@ -103,7 +102,7 @@ local function max_debt(rate, capacity) -- inlined
   return min(MAX_PRODUCT, 10 * max(capacity, rate * 60000000))
 end
 
--- The inflow during a time at `rate` per µs; at most `most`.
+-- The inflow during `time` µs at `rate` per µs; at most `most`.
 local function inflow(time, rate, most) -- inlined
   return time >= ceil(most / rate) and most or time * rate
 end

@@ -1,24 +1,24 @@
 -- Records of leases of units: what a lease has taken from the counters of one hash tag, so that the
--- lease can be settled with the units that were used. The twin of src/store/memory/lease_records.h
--- and of DecideChange in memory_store.cc there.
+-- lease can be settled with the units that were used. The twin of lease_records.h in
+-- src/store/memory, and of DecideChange in memory_store.cc in the same folder.
 --
 -- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
---   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of
---             the check with that tag: units taken, or -1 if its shadow rule has denied, and its
---             snapshot from before the check (3 numbers). The lease can be settled until its end
---             plus SETTLES_FOR.
+--   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs). Then for each of
+--             the check's counters with that tag: units taken (-1: the counter's shadow rule has
+--             denied the check), and the counter's snapshot from before the check (3 numbers). The
+--             lease can be settled until its end plus SETTLES_FOR.
 --   settled   2 (1 byte), 0 (3 bytes), the time until which the lease is known as settled (µs)
--- All other numbers are little-endian doubles. Redis removes the key a little later; the time of
--- the removal does not matter.
+-- All other numbers are little-endian doubles. Redis removes the key some time after the record has
+-- ended; when exactly does not matter.
 --
 -- cost      a share of the driver's MGET, one SET
--- atomic    runs inside the driver's script. A record is written after the counters of its check
---           have been decided; then nothing of that check can fail.
+-- atomic    runs inside the driver's script. A check's record is written after its counters have
+--           been decided; from then on, nothing of the check can fail.
 local RECORD_LAYOUT, RECORD_HEADER = '<BI3d', 12
 local OPEN, SETTLED = 1, 2
 local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
 
--- run       as for deciders, with the functions that deciders has added
+-- run       as for deciders, including the functions that deciders adds
 -- returns   two functions: enter, to call after a check of mode 1, and decide_record, for all other
 --           modes. Both take the request, the index of its first key in `numbers`, and the length
 --           of `out` before the reply to the check.
@@ -30,8 +30,9 @@ local function recorders(run)
   -- check. Tables are expensive, so all checks use the same tables.
   local held, x, y, z = {}, {}, {}, {}
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
-  local rest = {} -- by index into KEYS: where the next counter begins in an open record; 0: not open
-  local texts = {} -- of seconds
+  -- By index into KEYS: where the next counter begins in an open record; 0: the record is not open.
+  local rest = {}
+  local texts = {} -- numbers of seconds as texts
 
   local function write(k, value, lasts)
     local seconds = ceil(lasts / 1000000) + 1
@@ -40,7 +41,7 @@ local function recorders(run)
     call('SET', keys[k], value, 'EX', text)
   end
 
-  -- Writes records: what the lease holds of each counter.
+  -- Writes the records of a lease that opens: what it holds of each counter.
   local function write_open(request, first_record)
     local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
     for i = 1, request.count do
@@ -126,9 +127,9 @@ local function recorders(run)
     return status, ends
   end
 
-  -- Settles a counter of the lease: from then on, the units used are charged, not those held.
-  -- Returns the same as `changed` in decide.lua. The level of a bucket may then be above its
-  -- capacity.
+  -- Settles a counter of the lease. If more units were used than held, charges the difference. If
+  -- fewer were used, gives the difference back, unless the algorithm gives nothing back. Returns
+  -- the same as `changed` in decide.lua, but the level of a bucket may be above its capacity.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then
@@ -192,8 +193,9 @@ local function recorders(run)
     end
   end
 
-  -- Appends the status of the lease and when it ends; then for each group whether it admits, and
-  -- for each of its counters the result and the units that the lease held, or -1.
+  -- Appends the status of the lease and when it ends. Then for each group whether it admits, and
+  -- for each counter of the group: whether the counter admits, the units dropped, the units that
+  -- the lease held (-1: none), and the counter's snapshot.
   local function decide_record(request, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- just before the first cost

@@ -53,7 +53,7 @@ Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
   if (expected.empty()) {
     return Error{ErrorCode::kPermissionDenied,
                  "admin calls are not served at this address; use the server's admin socket "
-                 "(setting admin.listen), or its admin token if it has one (setting "
+                 "(setting admin.listen), or give the server an admin token (setting "
                  "admin.token_file)"};
   }
   const auto given = BearerToken(caller.authorization);

@@ -24,7 +24,7 @@ namespace sluice {
 
 // Counts wrong admin tokens, logs at most one of them a second, and slows peers that try many:
 // after ten wrong tokens, a peer may try one token a second. All peers of a network
-// (net::Peer::network) count as one peer, and so do networks whose hashes are equal.
+// (net::Peer::network) count as one peer. So do all networks whose hashes share a slot.
 //
 // Thread-safe.
 class WrongTokens {
@@ -46,8 +46,8 @@ class WrongTokens {
   Counter& wrong_;
   Counter& slowed_;
   Mutex mutex_;
-  // By the peer's hash: the time at which all wrong tokens of the peer are forgotten. One token is
-  // forgotten each second.
+  // By the hash of the peer's network: when all wrong tokens of the peer are forgotten. One token
+  // is forgotten each second.
   std::array<SteadyTime, 1024> paid_until_ SLUICE_GUARDED_BY(mutex_){};
   SteadyTime next_log_ SLUICE_GUARDED_BY(mutex_);
 };
@@ -71,8 +71,8 @@ struct AdminAccess {
   };
 
   // The operator's name for the log: the identity that has access, "the admin socket" or "the admin
-  // token". The error names the setting that would grant access, never the token. kUnauthenticated
-  // and kResourceExhausted mean that a valid admin token can grant access.
+  // token". The error never contains a token. kUnauthenticated and kResourceExhausted mean that a
+  // valid admin token can grant access.
   Result<std::string_view> Admit(const Caller& caller) const;
 
   // Call this if Admit has refused the caller and nothing else admits the caller. Notes a wrong

@@ -48,7 +48,7 @@ class AdminHandler : public rpc::UnaryHandler {
 
   const AdminDependencies& uses() const { return *uses_; }
 
-  // The caller, for the log: "the admin token at 192.0.2.1:4711".
+  // The caller, for the log: "the admin token (192.0.2.1:4711)".
   const std::string& caller() const { return operator_; }
 
   // Valid until Finish or the next Serve.
@@ -65,7 +65,7 @@ class AdminHandler : public rpc::UnaryHandler {
 
 // Explain and ResetLimit, the calls for the counters of a request. They do not block.
 
-// A check of the domain and attributes of `request`, with views into it.
+// A check with the domain, attributes and amounts of `request`. Its texts are views of `request`.
 template <typename Request>
 CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
   CheckRequest check;

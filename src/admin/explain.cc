@@ -32,7 +32,7 @@ std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> att
       return MissingAttributes(match.rule->rule, attributes);
     case Outcome::kMissing:
       return MissingAttributes(match.rule->rule, attributes) +
-             (shadow ? ", which it would deny" : ", and the rule says missing: deny");
+             (shadow ? ", so the rule would deny" : ", and the rule says missing: deny");
     case Outcome::kBlocked:
       return shadow ? "would block" : "";
     case Outcome::kUnlimited:
@@ -40,7 +40,7 @@ std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> att
     case Outcome::kCount:
       break;
   }
-  return match.limits.empty() ? "lifts only this rule's limits" : "";
+  return match.limits.empty() ? "other rules still apply" : "";
 }
 
 std::string ReasonOf(const RuleMatch& match, std::span<const Attribute> attributes) {
@@ -85,9 +85,9 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If the check was decided without the store, no limit was evaluated, and a peek reads the states
-// of the counters. A peek also reads the grants that servers hold: no answer to a check contains
-// them.
+// If the check was decided without the store, no limit was evaluated: a peek then reads the states
+// of the counters. A peek also reads the grants that servers hold, because no answer to a check
+// contains these grants.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();

@@ -75,8 +75,8 @@ class ExplainCall : private CheckCall {
   Peek peek_;
 };
 
-// The attributes of the rule's `per` that the request lacks, or whose values are not IP addresses
-// although the rule needs these: 'attribute "user" is missing'. Empty if there are none.
+// Says which attributes of the rule's `per` are missing in the request, and which are not IP
+// addresses although they must be: 'attribute "user" is missing'. Empty if there are none.
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes);
 
 }  // namespace sluice

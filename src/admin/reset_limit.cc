@@ -65,7 +65,7 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   ResetIn(limiter_.local_store(), local_);
 }
 
-// Removes the states of the counters that this server remembers, and the units that it holds.
+// Removes what this server remembers of the counters, and the units of them that it holds.
 void ResetCall::ForgetHere() {
   for (const std::string& key : keys_) {
     limiter_.fallback().Forget(key);
@@ -85,8 +85,8 @@ void ResetCall::OnStoreReset(const Reset& reset) {
   if (shared_.failure) {
     return OnReset(
         Error{ErrorCode::kUnavailable,
-              fmt::format("the store has not reset the counters: {}; this server's own copies "
-                          "are reset, so try again",
+              fmt::format("the store has not reset the counters: {}; this server has reset its own "
+                          "copies; try again",
                           ToString(*shared_.failure))});
   }
   ForgetHere();

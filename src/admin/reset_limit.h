@@ -24,10 +24,10 @@ class ResetCall {
   ResetCall(const ResetCall&) = delete;
   ResetCall& operator=(const ResetCall&) = delete;
 
-  // Resets the counters of every rule that matches `request`, or only the counters of `rule` if
-  // `rule` is not empty: in the store, for the whole fleet, and in this server's fallback. The data
-  // that `request` refers to must live until OnReset, which is called exactly once, at most about
-  // two seconds later, possibly before Start returns.
+  // Resets the counters of every rule that matches `request`. If `rule` is not empty, resets only
+  // the counters of `rule`. Resets them in this server's fallback, and in the store for the whole
+  // fleet. The data that `request` refers to must live until OnReset. OnReset is called exactly
+  // once, at most about two seconds later, possibly before Start returns.
   void Start(CheckRequest request, std::string_view rule);
 
  private:

@@ -1,4 +1,5 @@
-// The source of the limiter's rules, which operator calls reload. In sluiced, ServerRules.
+// The source of the limiter's rules. Operator calls reload the rules. In sluiced, the source is
+// ServerRules.
 //
 // Thread-safe.
 #pragma once
@@ -14,10 +15,10 @@
 namespace sluice {
 
 struct ReloadResult {
-  // Whether the rules that were read are now active, even if they are unchanged. If not, the
+  // Whether the rules that were read are active now; true also if they are unchanged. If false, the
   // previous rules remain active.
   bool applied = false;
-  bool unchanged = false;  // the files are the files of the active rules
+  bool unchanged = false;  // the files are as they were when the active rules were read
   // Every error found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now

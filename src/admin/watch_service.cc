@@ -104,8 +104,8 @@ void FillKeys(const std::vector<KeySketch::Entry>& from, bool show,
 
 }  // namespace
 
-// One watcher. A frame may arrive after the call that asked for it has ended. Its serial number
-// then differs from the current one, and the frame is ignored.
+// One watcher. A frame may arrive after the call that asked for it has ended. The frame's serial
+// number then differs from the current one, and the frame is ignored.
 class WatchService::Handler final : public rpc::StreamHandler {
  public:
   Handler(WatchService& service, std::shared_ptr<const AdminAccess> access, net::Loop& loop)

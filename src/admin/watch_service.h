@@ -48,8 +48,8 @@ class WatchService {
   // Adds Watch for callers whom `access` admits.
   void AddTo(rpc::Methods& methods, AdminAccess access);
 
-  // Restarts the counts of keys when the counts are old. Stops counting when nobody watches any
-  // more, unless top_keys is true. Called from time to time on the worker's thread.
+  // If the counts of keys are older than kKeysPeriod, restarts them. If nobody watches and top_keys
+  // is false, stops counting. Called from time to time on the worker's thread.
   void TidyKeys();
 
  private:

@@ -5,9 +5,9 @@
 namespace sluice {
 namespace {
 
-// A message of this thread. Its memory is reused: if generated code does not allocate, it is as
-// fast as code written by hand. The message is empty, except that decided_at is kept. Clear would
-// free decided_at, because the field is not `optional`. Fill overwrites decided_at.
+// A message of this thread. Its memory is reused: generated code that does not allocate is as fast
+// as hand-written code. The message is empty, except that decided_at is kept. Clear would free
+// decided_at, because the field is not `optional`. Fill overwrites decided_at.
 v1::CheckLimitResponse& EmptyResponse() {
   thread_local v1::CheckLimitResponse response;
   google::protobuf::Timestamp* const decided_at = response.release_decided_at();
@@ -25,7 +25,7 @@ void FillState(const Verdict& verdict, v1::LimitStatus& to) {
 
 }  // namespace
 
-// Enumerations have the API's numbers; see core/vocabulary.h.
+// Our enumerations have the same numbers as those in the API: see core/vocabulary.h.
 void Fill(const LimitAnswer& answer, v1::LimitStatus& to) {
   const Verdict& verdict = answer.verdict;
   to.set_rule(answer.rule->rule.name);

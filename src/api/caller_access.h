@@ -43,8 +43,8 @@ class CallerAccess {
     return Identify(call.Metadata("authorization"), call.peer().identities);
   }
 
-  // These fail with kPermissionDenied if `caller` lacks the right or access to the domain. MayCheck
-  // also clears request.may_lease if the caller may not take leases. MayAsk tests a single right.
+  // These fail with kPermissionDenied if `caller` lacks the right, or lacks access to the domain.
+  // MayCheck also sets request.may_lease: whether the caller may take leases. MayAsk tests `right`.
   Result<void> MayAsk(const Caller& caller, std::string_view domain, CallerRight right) const;
   Result<void> MayCheck(const Caller& caller, CheckRequest& request) const;
   // Accepts a malformed `lease_id`, which is refused later.

@@ -17,14 +17,14 @@ namespace sluice {
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
 inline constexpr std::size_t kMaxChecksPerMessage = 1000;
 
-// Sets `to` to a duration of a request, 0 to 365 days, rounded down to microseconds. The error
-// names `field`.
+// Sets `to` to `from`, a duration in a request, rounded down to microseconds. Fails unless the
+// duration is 0 to 365 days; the error names `field`.
 Result<void> InterpretDuration(std::string_view field, const google::protobuf::Duration& from,
                                std::optional<Duration>& to);
 
-// Sets `checks` to views of the serialized CheckLimitRequests in `bytes`, a CheckLimitsRequest,
-// without parsing them. Fails with INVALID_ARGUMENT if the bytes are malformed, or if there are no
-// checks or more than kMaxChecksPerMessage.
+// `bytes` is a CheckLimitsRequest. Sets `checks` to views of its serialized CheckLimitRequests, but
+// does not parse these. Fails with INVALID_ARGUMENT if the bytes are malformed, if there are no
+// checks, or if there are more than kMaxChecksPerMessage.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks);
 
 // Not thread-safe. Reused: parsing does not allocate if an earlier message was similar.

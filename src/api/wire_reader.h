@@ -33,8 +33,9 @@ inline CodedInputStream InputOf(std::string_view bytes) {
                           static_cast<int>(bytes.size()));
 }
 
-// Calls `read(tag, input)` for each field of a message, and subtracts the fields from `left`.
-// Returns false if `read` does, if the bytes are malformed, or if no fields are left.
+// Calls `read(tag, input)` for each field of a message, and subtracts the number of fields from
+// `left`. Returns false if `read` does, if the bytes are malformed, or if there are more fields
+// than `left`.
 template <typename Read>
 bool ForEachField(std::string_view bytes, int& left, const Read& read) {
   CodedInputStream input = InputOf(bytes);
@@ -44,7 +45,8 @@ bool ForEachField(std::string_view bytes, int& left, const Read& read) {
   return input.ConsumedEntireMessage();
 }
 
-// Reads a text, bytes or a message. `bytes` is a view into the input.
+// Reads the value of a field that is a text, bytes or a message. Sets `bytes` to a view of the
+// value in the input.
 inline bool ReadBytes(CodedInputStream& input, std::string_view& bytes) {
   int size = 0;
   const void* begin = nullptr;

@@ -36,7 +36,7 @@ class Credentials {
   // Empty if the settings have no admin token.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null if redis.password_file is not set. Then redis.url has the password, if Redis needs one.
+  // Null if redis.password_file is not set: if Redis needs a password, redis.url then contains it.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }
@@ -54,7 +54,7 @@ class Credentials {
 
   Credentials() = default;
   Result<void> LoadTls(const Settings& settings);
-  // When the first of our certificates expires, in seconds of Unix time; infinity without one.
+  // When the first of our certificates expires, in seconds of Unix time. Infinity if there is none.
   double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;

@@ -120,7 +120,8 @@ class Reader {
   }
 
  private:
-  // The value of a variable that has an effect; `otherwise` if it is absent or empty.
+  // Returns the value of a variable, or `otherwise` if it is absent or empty. Removes the variable,
+  // so that no warning names it.
   std::string Take(const std::string& name, std::string otherwise = "") {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return otherwise;
@@ -142,7 +143,8 @@ class Reader {
     mistakes_.push_back(fmt::format("{}: found \"{}\"; allowed are {}", name, value, allowed));
   }
 
-  // For a variable that protects the service. The service must not start without this protection.
+  // Reports a variable that would protect the service. The service must not start without this
+  // protection.
   void Refuse(std::string_view name, std::string_view instead) {
     mistakes_.push_back(fmt::format("{}: not supported; {}", name, instead));
   }

@@ -25,7 +25,8 @@
 namespace sluice {
 namespace {
 
-// A flag without a value: reads the variables of Envoy's service, which flags override.
+// A flag without a value. sluiced then also reads the variables of Envoy's service. Other flags
+// override these variables.
 constexpr std::string_view kEnvoyEnvironment = "--envoy-env";
 
 enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
@@ -40,8 +41,8 @@ void LogLines(const std::string& text) {
   for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
 }
 
-// For errors after the log has been set up. Uses the log if standard error is parsed as JSON, or is
-// a journal, which reads a level from each line.
+// For errors after the log has been set up. Uses the log if its lines are JSON, or if standard
+// error is the journal, which reads a level from each line.
 ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
   if (settings.log_format != "json" && !StandardErrorIsJournal()) return Fail(status, error);
   LogLines(error.message);
@@ -89,7 +90,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   }
   const std::string before = std::exchange(settings.log_level, renewed->log_level);
   if (before == settings.log_level) return;
-  // Logged while the more verbose of the two levels is in force.
+  // Logged before the change if the old level shows the line, otherwise after the change.
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
@@ -128,8 +129,8 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   }
   if (!settings.rules_directory.empty() && rules.index->size() == 0) {
     spdlog::warn(
-        "rules: none in {}; every request is unmatched (*.yaml and *.yml of the directory itself "
-        "are read, not of subdirectories)",
+        "rules: none in {}; every request is unmatched (*.yaml and *.yml in the directory itself "
+        "are read, but not in subdirectories)",
         settings.rules_directory);
   }
   const auto server = Server::Start(settings, std::move(rules));
@@ -205,9 +206,9 @@ void HideLogin(char* url) {
   std::memset(login + 1 + kept, 0, length - 1 - kept);
 }
 
-// Every user on the machine can read the arguments of this process. In the URL after --redis,
-// replaces the user and the password by one `*`, in place. Also replaces the options if they
-// contain the sentinels' login.
+// Every user on the machine can read the arguments of this process, so this hides the logins in
+// them. In the URL after --redis, replaces the user and the password by one `*`, in place. Also
+// replaces the options if they contain the sentinels' login.
 void HideLogins(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
@@ -224,7 +225,7 @@ void HideLogins(int count, char** arguments) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  // Envoy Gateway starts the image by the name of Envoy's service.
+  // Envoy Gateway starts the program in the image by the name of Envoy's service.
   const std::string_view name(argv[0]);
   if (name.substr(name.rfind('/') + 1) == "ratelimit") {
     arguments.emplace_back(sluice::kEnvoyEnvironment);

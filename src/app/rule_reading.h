@@ -1,5 +1,5 @@
-// Reads rule files, and compiles them and the rules of a control plane to an index, for startup and
-// reload.
+// Reads rule files. Compiles these and the rules of a control plane into an index. Used at startup
+// and for reloads.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct RuleSources {
   std::string directory;        // of Sluice's own rule files; empty: none
   std::string envoy_directory;  // of Envoy's rule files; empty: none
   bool merge_envoy_domains = false;
-  Unmatched unmatched = Unmatched::kAllow;  // for domains without this setting
+  Unmatched unmatched = Unmatched::kAllow;  // for domains that do not set it
 };
 
 struct RuleFiles {

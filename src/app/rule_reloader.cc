@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// While changes continue, the files are read at the latest this long after the first change.
+// Even if changes continue, the files are read at most this long after the first change.
 constexpr milliseconds kLongestSettle(2'000);
 
 // How often to test whether the last call that uses replaced rules has ended.
@@ -35,7 +35,7 @@ double ToSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// 48 bits of a digest, which a double holds exactly.
+// 48 bits of a digest: a double holds them exactly.
 double ToNumber(const std::string& fingerprint) {
   const auto digest = Sha256Prefix128(fingerprint);
   return std::accumulate(digest.begin(), digest.begin() + 6, 0.0,
@@ -55,7 +55,7 @@ RuleReloader::RuleReloader(const Dependencies& dependencies, Options options, Ru
       loaded_(dependencies.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
       shown_fingerprint_(dependencies.metrics.GaugeFor(
           "sluice_rules_fingerprint",
-          "A number for the rules in force: equal for equal files and sets.")),
+          "A number computed from the rules in force: equal if files and xDS sets are equal.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watch_(options_.sources.directory, {}),
       envoy_watch_(options_.sources.envoy_directory, envoy::kRuleFiles) {
@@ -97,7 +97,7 @@ void RuleReloader::Offer(envoy::RuleResources set, Done done) {
 }
 
 void RuleReloader::Run() {
-  LowerPriority();  // running calls matter more than an early start of new rules
+  LowerPriority();  // serving calls matters more than reading rules quickly
   // The files may have changed since they were read at start.
   first_change_ = due_ = SteadyNow();
   do {
@@ -222,7 +222,7 @@ ReloadResult RuleReloader::Load(Reason reason,
           .loaded_at = loaded_at_};
 }
 
-// Called before the files are read, so earlier changes are read and later ones are noticed.
+// Called before the files are read: earlier changes are read, and later changes are noticed.
 void RuleReloader::RenewWatches() {
   bool failed = false;
   const auto renew = [&](RuleWatch& watch, const std::string& directory) {
@@ -274,8 +274,9 @@ void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reaso
   last_success_.Set(0);
   options_.on_loaded(false);
   mistakes_ = mistakes;
-  spdlog::error("rules: refused for {} mistake{}; the {} in force stay until the files are correct",
-                mistakes.size(), mistakes.size() == 1 ? "" : "s", active_rules());
+  spdlog::error(
+      "rules: refused for {} mistake{}; the {} in force stay until the mistakes are fixed",
+      mistakes.size(), mistakes.size() == 1 ? "" : "s", active_rules());
   const auto shown = std::min(mistakes.size(), kMistakesLogged);
   for (std::size_t i = 0; i < shown; ++i) spdlog::error("rules: {}", mistakes[i]);
   if (shown < mistakes.size()) spdlog::error("rules: and {} more", mistakes.size() - shown);

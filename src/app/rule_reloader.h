@@ -1,15 +1,15 @@
 // Keeps the active rules equal to the rule files, and to the sets of a control plane. One thread
 // ("rules") waits until a file changes (RuleWatch) or a reload is requested. It then reads, parses
-// and indexes the files at low priority, and activates the new set as a whole, or keeps the old one
-// and logs every mistake.
+// and indexes the files at low priority. It activates the new rules as a whole, or keeps the old
+// rules and logs the mistakes.
 //
 // A change is read when the files have not changed for `settle`, or two seconds after the first
-// change. A set with mistakes may be half written, so it is read again after `second_look` before
-// the mistakes are reported. Explicit requests (Reload, RequestReload) are answered from the
-// current files.
+// change. Files with mistakes may be half written. So, unless the two seconds have passed, they are
+// read again after `second_look` before the mistakes are reported. Explicit requests (Reload,
+// RequestReload) are answered from the current files.
 //
-// Thread-safe. Memory: during a reload both sets exist. The old set is freed on this thread, when
-// the last call that uses it has ended.
+// Thread-safe. Memory: during a reload, the old and the new rules exist. The old rules are freed on
+// this thread, when the last call that uses them has ended.
 #pragma once
 
 #include <chrono>
@@ -54,7 +54,7 @@ class RuleReloader {
   // Activates `first` before it returns. REQUIRES: first.ok()
   RuleReloader(const Dependencies& dependencies, Options options, RuleReading first);
 
-  // A running Reload ends with an error.
+  // If Reload is still waiting, it ends with an error.
   ~RuleReloader();
 
   // As in RuleSource.
@@ -63,14 +63,14 @@ class RuleReloader {
   // Like Reload, but does not wait.
   void RequestReload();
 
-  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. Calls `done`
-  // on the reloader's thread with all mistakes, or not at all if a newer set is offered first. An
-  // empty set is valid.
+  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. Calls `done` on
+  // the reloader's thread with all mistakes. If a newer set is offered before `set` is read, `done`
+  // is not called. An empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   void Offer(envoy::RuleResources set, Done done);
 
  private:
-  // Why the files are read, which determines whether mistakes are reported.
+  // Why the files are read. The reason determines whether mistakes are reported.
   enum class Reason {
     kChanged,       // the files may be half written
     kStillChanged,  // the files are complete; their mistakes may be logged already

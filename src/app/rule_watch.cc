@@ -121,7 +121,7 @@ bool RuleWatch::TakeChanges() {
       at += static_cast<ssize_t>(sizeof(event) + event.len);
       const auto watched = watched_.find(event.wd);
       if (event.mask & IN_Q_OVERFLOW) changed = true;
-      if (watched == watched_.end()) continue;  // of a watch that was dropped
+      if (watched == watched_.end()) continue;  // the event of a watch that was removed
       const std::string_view name = event.len > 0 ? event.name : "";
       changed |= (event.mask & kSelfChanges) != 0 || watched->second.names.contains(name) ||
                  (watched->second.rule_files && choice_.is_rule_file(name));

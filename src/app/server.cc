@@ -44,7 +44,7 @@ constexpr std::uint32_t kLittleLoad = 102;
 // time, HTTP still gets this much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
-// Before servers have been counted, the share is unknown.
+// With Redis, the share is nothing until the servers have been counted, unless a setting gives it.
 Share InitialShare(const Settings& settings) {
   if (!settings.uses_redis()) return Share::Whole();
   return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
@@ -166,14 +166,15 @@ void Server::RegisterProcessMetrics() {
   metrics_->GaugeFor("sluice_build_info", "1; the label is the version.", {{"version", kVersion}})
       .Set(1);
   metrics_->ReadFrom("sluice_memory_store_counters",
-                     "Counters in this process' memory: all counters without Redis, otherwise "
-                     "those used during outages.",
+                     "Counters in this process' memory. Without Redis: all counters. With Redis: "
+                     "the counters used during outages.",
                      [this] { return static_cast<double>(memory_.size()); });
   metrics_->ReadFrom("sluice_memory_store_bytes",
                      "Approximate memory of the counters in this process' memory.",
                      [this] { return static_cast<double>(memory_.memory()); });
   metrics_->ReadFrom("sluice_memory_store_leases",
-                     "Leases of units in this process' memory, open or settled within a minute.",
+                     "Leases of units in this process' memory: open, or settled in the last "
+                     "minute.",
                      [this] { return static_cast<double>(memory_.leases()); });
   metrics_->ReadFrom("sluice_fleet_share",
                      "This server's part of limits while Redis is unavailable, 0 to 1.", [this] {
@@ -181,7 +182,7 @@ void Server::RegisterProcessMetrics() {
                        return static_cast<double>(share.parts) / static_cast<double>(share.of);
                      });
   metrics_->ReadFrom("sluice_log_dropped_total",
-                     "Log lines dropped because standard error was blocked.",
+                     "Log lines dropped because standard error was blocked or failed.",
                      [] { return static_cast<double>(LogDropped()); });
 }
 
@@ -316,8 +317,8 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   return credentials_->callers()->MayReadMetrics(**caller);
 }
 
-// Admits operators and the callers of the setting `callers`. Without this setting, admits every
-// caller. Null if the admitted caller is not in the setting.
+// Admits operators and the callers in the setting `callers`. Without this setting, admits every
+// caller. Returns null for an operator, and if there is no such setting.
 Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr || public_access_.Admit(it)) return nullptr;
@@ -326,8 +327,8 @@ Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   return caller;
 }
 
-// The route, but refuses a caller that is not in the setting `callers` before reading its JSON:
-// reading JSON costs more than a check.
+// Changes `route`: if a caller is not in the setting `callers`, it is refused before its JSON is
+// read. Reading JSON costs more than a check.
 HttpRoute Server::ForCallers(HttpRoute route) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr) return route;
@@ -341,7 +342,7 @@ HttpRoute Server::ForCallers(HttpRoute route) const {
   return route;
 }
 
-// gRPC methods, for HTTP callers.
+// Adds the gRPC methods that HTTP callers may call.
 void Server::AddChecks(std::vector<HttpRoute>& routes) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);

@@ -9,8 +9,8 @@
 namespace sluice {
 namespace {
 
-// Counts activated and refused sets under the names of Envoy's service, if envoy.metric_names is
-// on.
+// If envoy.metric_names is on, counts the sets of rules that were activated or refused, in metrics
+// named as in Envoy's service.
 std::function<void(bool)> CountLoads(MetricsRegistry& metrics, const EnvoySettings& settings) {
   if (!settings.metric_names) return [](bool) {};
   const auto counter = [&](const char* name, const char* help) -> Counter& {

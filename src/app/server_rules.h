@@ -1,5 +1,5 @@
-// The rules of a server: from files (RuleReloader) and from a control plane (XdsClient), and what
-// operators see of them.
+// The rules of a server, from files (RuleReloader) and from a control plane (XdsClient), and the
+// rules' state for operators.
 //
 // Thread-safe.
 #pragma once

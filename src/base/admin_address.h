@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-// The admin sockets in DIRECTORY and in /run/sluice (the directory of the systemd service) on which
-// a process listens, sorted.
+// The paths of the admin sockets on which a process listens, sorted. Searches DIRECTORY and
+// /run/sluice (the directory of the systemd service).
 std::vector<std::string> FindAdminSockets();
 
 // The admin address of the server at `grpc`. Fails if the path is too long for a socket.
@@ -27,13 +27,13 @@ std::vector<std::string> FindAdminSockets();
 Result<Address> AdminAddressOf(const Address& grpc);
 
 // Creates DIRECTORY with access for this user only. The server calls this before it listens. Fails
-// if DIRECTORY cannot be created, or as CheckAdminDirectory does. Does nothing if `grpc` is a unix
+// if DIRECTORY cannot be created, or if CheckAdminDirectory fails. Does nothing if `grpc` is a unix
 // socket.
 Result<void> MakeAdminDirectory(const Address& grpc);
 
-// Fails with kPermissionDenied if DIRECTORY exists and other users can access it, because another
-// user's process could listen there. The tool calls this before it connects. Does nothing if `grpc`
-// is a unix socket.
+// If DIRECTORY exists, but is not a directory that only this user can access, fails with
+// kPermissionDenied: another user's process could listen there. The tool calls this before it
+// connects. Does nothing if `grpc` is a unix socket.
 Result<void> CheckAdminDirectory(const Address& grpc);
 
 }  // namespace sluice

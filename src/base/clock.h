@@ -45,7 +45,7 @@ class ManualClock final : public Clock {
 
 SteadyTime SteadyNow();
 
-// Sets `to`, a google.protobuf.Duration or Timestamp.
+// Sets `to` (a google.protobuf.Duration or Timestamp) to `time`.
 template <typename Rep, typename Period, typename SecondsAndNanos>
 void FillTime(std::chrono::duration<Rep, Period> time, SecondsAndNanos& to) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
@@ -53,8 +53,8 @@ void FillTime(std::chrono::duration<Rep, Period> time, SecondsAndNanos& to) {
   to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
 }
 
-// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. For grants,
-// which end on another machine's clock.
+// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. For grants:
+// the store's clock decides when they end, and the store may run on another machine.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

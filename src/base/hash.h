@@ -1,5 +1,5 @@
-// Hashes: fast ones for tables and shards within this process, and SHA-256 for names in Redis that
-// must not collide.
+// Hashes: fast ones for tables and shards within this process, and SHA-256 for names that must not
+// collide, such as names in Redis.
 #pragma once
 
 #include <array>

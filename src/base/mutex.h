@@ -14,7 +14,7 @@
 #define SLUICE_GUARDED_BY(x) SLUICE_THREAD_ANNOTATION(guarded_by(x))
 #define SLUICE_REQUIRES(...) SLUICE_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define SLUICE_EXCLUDES(...) SLUICE_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-// For functions that lock through an object which the analysis cannot follow.
+// For functions that rely on a lock object that the analysis cannot follow.
 #define SLUICE_NO_THREAD_SAFETY_ANALYSIS SLUICE_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace sluice {
@@ -52,7 +52,7 @@ class CondVar {
     condition_.wait(mutex, done);
   }
 
-  // Returns whether `done` returned true before `deadline`.
+  // Returns false if `done` is still false at `deadline`.
   template <typename TimePoint, typename Predicate>
   bool WaitUntil(Mutex& mutex, TimePoint deadline, Predicate done) SLUICE_REQUIRES(mutex) {
     return condition_.wait_until(mutex, deadline, done);

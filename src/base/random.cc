@@ -8,7 +8,7 @@ namespace sluice {
 
 std::array<std::uint8_t, 16> RandomBytes() {
   std::array<std::uint8_t, 16> bytes;
-  // This fails only if the system has no entropy. Aborts, because secrets would be predictable.
+  // If the system has no entropy, aborts: secrets would be predictable.
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
   return bytes;
 }

@@ -18,15 +18,15 @@ namespace sluice {
 // Whether `given` equals `secret`, in constant time.
 bool IsSecret(std::string_view given, std::string_view secret);
 
-// SHA-256. Looking up secrets by their digests reveals nothing about them through timing.
+// SHA-256. The time of a lookup by digest reveals nothing about the secrets.
 using SecretDigest = std::array<unsigned char, 32>;
 SecretDigest DigestOfSecret(std::string_view secret);
 
 // The token of a header `authorization: Bearer TOKEN`. The scheme is case-insensitive.
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization);
 
-// The secrets in a file, one per line. Fails if the file has no secret, or a secret with spaces or
-// with characters other than printable ASCII.
+// The secrets in a file, one per line. Fails if the file has no secret, or if a secret has a space
+// or a character that is not printable ASCII.
 Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 
 // The same for a file with exactly one secret.

@@ -17,16 +17,16 @@ class Thread {
   // Waits for the body to return. Does nothing on a thread that was never started.
   void Join();
 
-  // Detaches the thread, for a body that may block in a call that cannot be interrupted. The body
-  // must own everything it uses.
+  // Detaches the thread, for a body that may block in an uninterruptible call. The body must own
+  // everything it uses.
   void Detach();
 
  private:
   std::jthread thread_;
 };
 
-// Lowers the priority of this thread, for work that may be late. On a busy server, the thread then
-// gets about a tenth of a core.
+// Lowers the priority of the calling thread, for work that may be late. On a busy server, the
+// thread then gets about a tenth of a core.
 void LowerPriority();
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ Error InUse(const std::string& path, const char* by) {
 
 }  // namespace
 
-// Non-blocking: a server whose backlog is full counts as listening, too.
+// Connects without blocking. So a process whose backlog is full counts as listening, too.
 bool SomebodyListens(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

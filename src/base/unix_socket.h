@@ -11,8 +11,8 @@ namespace sluice {
 // true, even if this user has no access to the socket.
 bool SomebodyListens(const std::string& path);
 
-// Removes the socket at `path` if no process listens on it. Fails if a process does, or if `path`
-// is not a socket. Succeeds if nothing exists at `path`.
+// Removes the socket at `path` if no process listens on it. Fails if a process listens, or if
+// `path` is not a socket. Succeeds if nothing exists at `path`.
 Result<void> RemoveStaleSocket(const std::string& path);
 
 }  // namespace sluice

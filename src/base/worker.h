@@ -26,7 +26,7 @@ class Worker {
   // task and returns false.
   [[nodiscard]] bool Post(Task task) SLUICE_EXCLUDES(mutex_);
 
-  // Waits for the running task and drops the queued ones.
+  // Drops the queued tasks and waits for the running task.
   void Stop() SLUICE_EXCLUDES(mutex_);
 
  private:

@@ -20,7 +20,7 @@ namespace sluice {
 
 class Client {
  public:
-  // Does not connect yet. The error names the TLS file that is invalid.
+  // Does not connect yet. If a TLS file is invalid, the error names it.
   static Result<std::unique_ptr<Client>> Create(Target target);
   ~Client();
 
@@ -53,7 +53,7 @@ class Client {
     return response;
   }
 
-  // Whether the last call reached a server. Distinguishes a server's error from a missing server.
+  // Whether the last call reached a server. If not, the error is not the server's.
   bool connected() const { return connected_; }
 
   const Address& address() const { return target_.address; }

@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kFrameHeader = 5;
-// Sent bytes of a request are erased when they are more than this many, or when all are sent.
+// The sent bytes of a request are erased if they are more than this, or if all bytes are sent.
 constexpr std::size_t kMaxTaken = 64 * 1024;
 
 std::size_t MessageSize(std::string_view frame) {
@@ -68,7 +68,7 @@ void GrpcCall::OnClose(std::uint32_t http2_error) { OnStatus(Status(http2_error)
 
 GrpcStatus GrpcCall::Status(std::uint32_t http2_error) const {
   if (compressed_)
-    return {GrpcStatus::kInternal, "an answer is compressed, which was not requested"};
+    return {GrpcStatus::kInternal, "an answer is compressed, but compression was not requested"};
   if (code_ >= 0) return {code_, message_};
   if (http2_error != 0) return StatusOfReset(http2_error);
   if (http_status_ != 200) return StatusOfHttp(http_status_);

@@ -12,21 +12,22 @@
 
 namespace sluice {
 
-// Returns `message` after gRPC's header: a zero byte (not compressed) and the size in four bytes.
+// Returns gRPC's header, followed by `message`. The header is a zero byte (not compressed) and the
+// size in four bytes.
 std::string GrpcFrame(std::string_view message);
 
 class GrpcCall {
  public:
   virtual ~GrpcCall() = default;
 
-  // Called by the connection with the response: headers, parts of the body, trailers, the end.
-  // `http2_error`: 0 if there is no error.
+  // The connection calls these functions with the response: headers, parts of the body, trailers,
+  // the end. `http2_error`: 0 if there is no error.
   void OnHeader(std::string_view name, std::string_view value);
   void OnData(std::string_view data);
   void OnClose(std::uint32_t http2_error);
 
-  // Copies up to `size` bytes of the request to `buffer`. Returns their number, 0 if there are none
-  // yet. Sets `ended` at the end of the request.
+  // Copies up to `size` bytes of the request to `buffer`. Returns the number of bytes; 0 if none
+  // are ready yet. Sets `ended` at the end of the request.
   std::size_t TakeBody(char* buffer, std::size_t size, bool& ended);
 
  protected:

@@ -30,7 +30,7 @@ struct GrpcStatus {
   std::string message;
 };
 
-// gRPC's name of a code, such as "UNAVAILABLE" for 14; "UNKNOWN" for other numbers.
+// gRPC's name of a code, such as "UNAVAILABLE" for 14. "UNKNOWN" if gRPC has no such code.
 std::string_view CodeName(int code);
 
 // gRPC's name of the code: "INVALID_ARGUMENT", "UNAVAILABLE", …
@@ -40,7 +40,7 @@ std::string_view CodeName(ErrorCode code);
 // counterpart become kInternal. REQUIRES: status.code != kOk
 Error ToError(const GrpcStatus& status);
 
-// gRPC's mapping for a response with HTTP `status` and no grpc-status.
+// gRPC's mapping for a response that has the HTTP status `status`, but no grpc-status.
 GrpcStatus StatusOfHttp(int status);
 
 // gRPC's mapping for a call that ended by RST_STREAM with `http2_error`.

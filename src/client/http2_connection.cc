@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Answers are read at once, so flow control does not need to limit them.
+// Answers are processed as they arrive, so flow control does not need to limit them.
 constexpr std::int32_t kWindow = 0x7fffffff;
 
 // Names and values must outlive the connection.

@@ -33,12 +33,12 @@ class Http2Connection final : private net::Protocol {
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
-  // Starts a gRPC request. `path` must outlive the connection; `call` must live until its OnClose
-  // or Cancel, or as long as the connection. `timeout` is sent to the server, if it is not 0.
+  // Starts a gRPC request. `path` must outlive the connection. `call` must live until its OnClose
+  // or Cancel, or as long as the connection. If `timeout` is not 0, it is sent to the server.
   // REQUIRES: accepts_requests()
   std::int32_t Request(const char* path, GrpcCall& call, Duration timeout = {});
 
-  // Continues a body whose TakeBody has returned 0.
+  // Continues to send a request after its TakeBody has returned 0.
   void Resume(std::int32_t stream_id);
 
   // Resets a call. After that, the call gets no callback.
@@ -53,7 +53,7 @@ class Http2Connection final : private net::Protocol {
   // The maximum number of requests in flight that the server allows.
   std::uint32_t max_streams() const;
 
-  // Why the connection is lost; empty while it is not. Calls on a lost connection get no
+  // Why the connection is lost; empty if it is not lost. Calls on a lost connection get no
   // callbacks.
   const std::string& loss() const { return loss_; }
 
@@ -85,8 +85,8 @@ class Http2Connection final : private net::Protocol {
 // is lost, so it may be called more than once. Must be destroyed by Loop::DisposeLater.
 class LoneCall : public GrpcCall, public net::Flushable {
  public:
-  // `target`, `tls` and `path` must outlive the call. `connect_timeout` is the timeout of the
-  // Http2Connection, `timeout` that of Request.
+  // `target`, `tls` and `path` must outlive the call. The Http2Connection gets
+  // `connect_timeout`, and Request gets `timeout`.
   LoneCall(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
            Duration connect_timeout, const char* path, std::string_view request,
            Duration timeout = {});

@@ -125,10 +125,10 @@ class ConfigMap {
 
  private:
   const ConfigValue& value_;
-  std::vector<std::string_view> misspelled_;  // known keys to which unknown ones are similar
+  std::vector<std::string_view> misspelled_;  // known keys that resemble unknown keys
 };
 
-// Reports keys that are not strings or are duplicates, and calls `visit` for every other pair.
+// Reports duplicate keys and keys that are not strings. Calls `visit` for every other pair.
 // REQUIRES: `map` is a map.
 void ForEachPair(const ConfigValue& map,
                  const std::function<void(const YamlNode& key, const ConfigValue& value)>& visit);

@@ -22,10 +22,8 @@ std::string ParseName(const ConfigValue& value, std::string_view name) {
   } else if (std::ranges::find(kOwn, name) == kOwn.end()) {
     const std::string_view guess = NearestWord(name, kOwn);
     if (guess.starts_with(name.front())) {
-      value.Warn(
-          fmt::format("\"{}\" is an amount that callers have to give; write {} if that is "
-                      "meant",
-                      name, guess));
+      value.Warn(fmt::format("\"{}\" is an amount that callers must give; did you mean \"{}\"?",
+                             name, guess));
     }
   }
   return std::string(name);
@@ -52,7 +50,7 @@ void ParseMap(const ConfigValue& value, Counts& counts) {
 
 Counts ParseCounts(const ConfigValue& value) {
   constexpr std::string_view kAllowed =
-      "are the name of an amount (like requests), a list of 1 to 16 names, and a map of 1 to 16 "
+      "is the name of an amount (such as requests), a list of 1 to 16 names, or a map of 1 to 16 "
       "names to weights";
   const YamlNode& node = value.node();
   Counts counts;

@@ -1,4 +1,4 @@
-// A mistake in a configuration file, or a warning about it, with its position.
+// A mistake or a warning, with its position in a configuration file.
 #pragma once
 
 #include <span>

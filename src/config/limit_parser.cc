@@ -215,7 +215,7 @@ std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view
         limits, [&](const RuleLimit& other) { return CounterTag(other) == tag; });
     if (is_repeated && item.report().errors.size() == errors) {
       item.Report(fmt::format(
-          "found a second limit {}; allowed is one, or a different name for each", tag));
+          "found a second limit {}; allowed is one, unless each has a different name", tag));
     }
     limits.push_back(std::move(limit));
   }

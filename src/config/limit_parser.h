@@ -1,4 +1,4 @@
-// The items of `limits`: algorithms with their parameters, which each algorithm describes
+// The items of `limits`. Each is an algorithm with its parameters, which the algorithm describes
 // (core/algorithm/parameters.h).
 #pragma once
 

@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kForms =
-    "are a text, a list of patterns, {prefix: …}, {regex: …}, {cidr: …}, {exists: true} and "
+    "is a text, a list of patterns, {prefix: …}, {regex: …}, {cidr: …}, {exists: true} or "
     "{not: …}";
 
 Pattern ParsePattern(const ConfigValue& value);
@@ -35,7 +35,7 @@ Pattern ParseCidr(const ConfigValue& value) {
 Pattern ParseExists(const ConfigValue& value) {
   const auto text = value.Text("is true");
   if (text && *text != "true") {
-    value.ReportFound("is true; for an attribute that must be absent, {not: {exists: true}}");
+    value.ReportFound("is true; for an attribute that must be absent, write {not: {exists: true}}");
   }
   return {Pattern::Kind::kExists, "", {}};
 }
@@ -62,7 +62,7 @@ Pattern ParseMapForm(const ConfigValue& value) {
 Pattern ParseAnyOf(const ConfigValue& value) {
   Pattern pattern{Pattern::Kind::kAnyOf, "", {}};
   if (value.node().items.empty()) {
-    value.Report("found an empty list, which nothing matches; allowed is at least one pattern");
+    value.Report("found an empty list, which matches nothing; allowed is at least one pattern");
   }
   for (const ConfigValue& item : value.Items(kForms)) pattern.of.push_back(ParsePattern(item));
   return pattern;

@@ -35,9 +35,8 @@ void WarnAboutMissingAttributes(const ConfigValue& list, const Rule& rule) {
     if (EnsuresAttribute(rule.match, attribute)) continue;
     list.At(i, list.node().items[i])
         .Warn(fmt::format(
-            "requests without \"{}\" are not limited by this rule; write missing: "
-            "skip if that is meant, otherwise missing: deny, or {}: {{exists: true}} in "
-            "match",
+            "this rule does not limit requests without \"{}\"; if that is intended, write missing: "
+            "skip, or {}: {{exists: true}} in match; otherwise write missing: deny",
             attribute, attribute));
   }
 }
@@ -55,7 +54,7 @@ void WarnAboutWeights(const ConfigValue& value, const RuleLimit& limit) {
   }
 }
 
-// Warns if `prefetch` has no effect. `value` is the node of limit `index` of `all`.
+// Warns if `prefetch` of `all[index]` has no effect. `value` is the node of this limit.
 void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& all,
                        std::size_t index) {
   const Limit& limit = all[index].limit;
@@ -63,14 +62,15 @@ void WarnAboutPrefetch(const ConfigValue& value, const std::vector<RuleLimit>& a
   constexpr std::int64_t kFewest = GrantsOut::kPartOfLevel * GrantsOut::kFewest;
   if (MostAtOnce(limit) < kFewest) {
     return value.Warn(fmt::format(
-        "prefetch has no effect: a limit that admits less than {} at once grants nothing",
+        "prefetch has no effect: the limit admits less than {} at once, so Redis grants nothing",
         kFewest));
   }
   const auto asks_redis =
       std::ranges::find(all, Duration{}, [](const RuleLimit& it) { return GrantLife(it.limit); });
   if (asks_redis == all.end()) return;
-  value.Warn(fmt::format("prefetch has no effect: limits[{}] has none, so Redis decides each check",
-                         asks_redis - all.begin()));
+  value.Warn(
+      fmt::format("prefetch has no effect: limits[{}] has no prefetch, so Redis decides each check",
+                  asks_redis - all.begin()));
 }
 
 // Warns about weights and `prefetch`. Also warns about each limit that has no effect, because
@@ -139,7 +139,7 @@ std::vector<KeyPart> ParsePer(const ConfigValue& value) {
 
 Limits ParseLimits(const ConfigValue& value) {
   using Effect = Limits::Effect;
-  constexpr std::string_view kAllowed = "are a list of 1 to 16 limits, blocked and unlimited";
+  constexpr std::string_view kAllowed = "is a list of 1 to 16 limits, or blocked, or unlimited";
   static constexpr std::array<std::string_view, 2> kWords{"blocked", "unlimited"};
   const YamlNode& node = value.node();
   if (node.kind == Kind::kScalar && node.text == "blocked") return {Effect::kBlocked, {}};
@@ -149,7 +149,7 @@ Limits ParseLimits(const ConfigValue& value) {
     return {};
   }
   if (node.items.empty() || node.items.size() > 16) {
-    value.Report(fmt::format("found a list of {}; allowed {}", node.items.size(), kAllowed));
+    value.Report(fmt::format("found a list of {} limits; allowed {}", node.items.size(), kAllowed));
   }
   Limits limits;
   limits.limits = ParseLimitItems(value, kAllowed);
@@ -166,7 +166,8 @@ Override ParseOverride(const ConfigValue& value) {
       match->Report("found an empty map; allowed is at least one attribute");
     }
   }
-  if (const auto limits = fields.Require("limits", "are a list of limits, blocked and unlimited")) {
+  if (const auto limits =
+          fields.Require("limits", "is a list of limits, or blocked, or unlimited")) {
     other.limits = ParseLimits(*limits);
   }
   if (const auto counter = fields.Find("counter")) {
@@ -214,11 +215,12 @@ Rule ParseRule(const ConfigValue& value) {
     rule.per = ParsePer(*per);
     if (!fields.Find("missing")) WarnAboutMissingAttributes(*per, rule);
   }
-  if (const auto limits = fields.Require("limits", "are a list of limits, blocked and unlimited")) {
+  if (const auto limits =
+          fields.Require("limits", "is a list of limits, or blocked, or unlimited")) {
     rule.limits = ParseLimits(*limits);
   }
   if (const auto overrides = fields.Find("overrides")) {
-    for (const ConfigValue& item : overrides->Items("is a list of maps of match and limits")) {
+    for (const ConfigValue& item : overrides->Items("is a list of maps with match and limits")) {
       rule.overrides.push_back(ParseOverride(item));
     }
     WarnAboutOverrides(*overrides, rule.overrides);

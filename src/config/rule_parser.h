@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// Reports mistakes in `value`; the result is then unusable, except its name if that is not empty.
+// Reports mistakes in `value`. The result is then unusable, except a name that is not empty.
 Rule ParseRule(const ConfigValue& value);
 
 // The words for OnStoreFailure, in the order of its values.

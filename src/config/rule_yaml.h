@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-// The keys of one item of `rules`, without defaults; each key takes one or more lines.
+// The keys of one item of `rules`, each on one or more lines. Defaults are left out, except
+// `missing` if the rule has `per`.
 std::string ToYaml(const Rule& rule);
 
 // The rule as an item of `rules`, without the last line break.

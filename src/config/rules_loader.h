@@ -30,8 +30,8 @@ struct LoadedRules {
 struct RuleTexts {
   std::vector<RuleFile> files;
   Diagnostics errors;  // read errors
-  // A digest of the texts and of the file names without the directory. Equal texts and names have
-  // equal digests; others practically always have different digests.
+  // The file names without the directory, each with a digest of the text. If a name or a text
+  // differs, the fingerprint practically always differs.
   std::string fingerprint;
 };
 

@@ -1,5 +1,5 @@
-// Parsers for values in scalars: durations, rates, offsets, names of certificates. Every error
-// states what was found and what is allowed.
+// Parsers for values in scalars: durations, rates, percentages, offsets, names in certificates.
+// Every error states what was found and what is allowed.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ Setter SetListenOr(std::string& place, std::vector<std::string_view> words);
 Setter SetHostPort(std::string& place);
 
 // Pairs of name, `between` and value, separated by commas. A value may contain `between`. Names
-// have letters, digits, -, _ and ., and are stored in lower case.
+// consist of letters, digits, "-", "_" and ".". They are stored in lower case.
 Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char between);
 
 // Permissions of a file, in octal.

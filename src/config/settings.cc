@@ -50,8 +50,8 @@ class Reader {
       const std::string flag(argument.substr(0, equals));
       const Setting* const setting = Find(flag, &Setting::flag);
       if (setting == nullptr && flag != kConfigFlag) {
-        // The message does not quote the argument, which may be the value of a flag, such as a URL
-        // with a password.
+        // An argument without "--" is not quoted: it may be the value of a flag, such as a URL with
+        // a password.
         Report(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
                Unknown("flag", flag, &Setting::flag,
                        {kConfigFlag, "--envoy-env", "--help", "--version"}));
@@ -205,7 +205,7 @@ class Reader {
             "is shorter than envoy.xds.first_pause");
   }
 
-  // A setting without effect usually means that another one is missing.
+  // If a setting has no effect, another setting is probably missing.
   void CheckEffect() {
     Require(settings_.redis_password_file.empty() || settings_.uses_redis(), "redis.password_file",
             "has no effect without redis.url");

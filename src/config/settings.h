@@ -94,7 +94,7 @@ struct Settings {
   std::vector<std::string> admin_identities;
   std::vector<Caller> callers;  // only in the file; empty: every caller is admitted
   Unmatched unmatched = Unmatched::kAllow;
-  std::optional<double> fleet_share;  // absent: by the number of servers
+  std::optional<double> fleet_share;  // absent: from the number of servers
   bool ready_needs_redis = false;
   bool top_keys = false;
   bool show_keys = false;
@@ -123,8 +123,8 @@ struct Setting {
   Setter set;
   std::string flag;
   std::string variable;
-  // A secret, which must not appear in the file or in the process list: it can only be set by its
-  // variable.
+  // Whether the value is a secret. A secret must not appear in the file or in the process list, so
+  // it can only be set by its variable.
   bool is_secret;
 };
 
@@ -135,14 +135,16 @@ std::vector<std::string> ChangedSettings(const Settings& before, const Settings&
 inline std::vector<Setting> SettingsTable(Settings& to) {
   using namespace std::chrono;
   return {
-      {"rules", "DIR", "none", "directory of rule files (*.yaml)", SetText(to.rules_directory)},
+      {"rules", "DIR", "none", "directory of rule files (*.yaml, *.yml)",
+       SetText(to.rules_directory)},
       {"redis.url", "URL", "none",
        "store of all servers: redis://[user:password@]host[:port][/db], unix://path, "
-       "redis+sentinel://host,host/master or redis+cluster://host,host, or with rediss for TLS; "
-       "none: the embedded store, for a single server",
+       "redis+sentinel://host,host/master or redis+cluster://host,host; for TLS, rediss in place "
+       "of redis; none: the embedded store, for a single server",
        SetText(to.redis_url)},
       {"redis.password_file", "FILE", "none",
-       "file that holds Redis' password, instead of one in redis.url; read again when it changes",
+       "file with Redis' password, which replaces a password in redis.url; read again when it "
+       "changes",
        SetSecretFile(to.redis_password_file)},
       {"redis.timeout", "TIME", "10ms",
        "how long a check waits for Redis before on_store_failure decides",
@@ -166,8 +168,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 chooses a free port",
        SetListen(to.grpc)},
       {"grpc.socket_mode", "MODE", "none",
-       "permissions of gRPC's unix socket, in octal; write permission is permission to call "
-       "(0660: the server's group, too); none: the umask decides",
+       "permissions of gRPC's unix socket, in octal; callers need write permission (0660: the "
+       "server's group may call, too); none: the umask decides",
        SetPermissions(to.grpc_socket_mode)},
       {"http.listen", "ADDR", "0.0.0.0:8080",
        "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics, /rules): see --grpc",
@@ -176,7 +178,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "how many of max_connections are for HTTP; proxies need one for each request in progress; "
        "auto: a quarter",
        SetCount(to.http_max_connections, 1, 1'000'000, "auto")},
-      {"metrics.listen", "ADDR", "off", "a second address, only for the page of metrics, or off",
+      {"metrics.listen", "ADDR", "off",
+       "a second address, which serves only the metrics page; or off",
        SetListenOr(to.metrics, {"off"})},
       {"metrics.path", "PATH", "/metrics", "path of the metrics page at metrics.listen",
        SetText(to.metrics_path)},
@@ -186,7 +189,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetFile(to.tls_certificate)},
       {"tls.key", "FILE", "none", "private key (PEM) of tls.certificate", SetFile(to.tls_key)},
       {"tls.client_ca", "FILE", "none",
-       "authorities (PEM) that sign callers' certificates; every caller then needs one",
+       "authorities (PEM) that sign callers' certificates; with TLS, every caller then needs a "
+       "certificate",
        SetFile(to.tls_client_ca)},
       {"tls.http", "BOOL", "true",
        "true or false: whether HTTP has TLS, too; false if probes or scrapers cannot use TLS",
@@ -201,17 +205,17 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetLength(to.max_connection_age, seconds(1), days(7), "none")},
       {"drain", "TIME", "5s",
        "after SIGTERM: the maximum time for callers to disconnect, for calls to finish, and for "
-       "Redis to take the units and leases of an outage",
+       "Redis to take the units and leases that this server gave out while Redis was unavailable",
        SetLength(to.drain, milliseconds(1), minutes(10))},
       {"log.level", "LEVEL", "info",
-       "trace, debug, info, warn, error or off; SIGHUP reloads it from the file",
+       "trace, debug, info, warn, error or off; SIGHUP reloads the level from the file",
        SetWord(to.log_level, {"trace", "debug", "info", "warn", "error", "off"})},
       {"log.format", "WORD", "text", "text, or json: one object per line",
        SetWord(to.log_format, {"text", "json"})},
       {"admin.listen", "ADDR", "auto",
-       "address for operator calls (explain, list, reset, reload): see --grpc (TCP needs "
-       "admin.token_file or admin.identities), auto (a unix socket that only the server's "
-       "user may open) or off",
+       "address for operator calls (explain, list, reset, reload): see --grpc; TCP needs an admin "
+       "token or admin.identities; auto: a unix socket that only the server's user may open; off: "
+       "no such address",
        SetListenOr(to.admin, {"auto", "off"})},
       {"admin.token_file", "FILE", "none",
        "file with the admin token, which grants admin calls and /rules on all addresses; "
@@ -229,20 +233,20 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetEither<Unmatched>(to.unmatched, {"allow", Unmatched::kAllow},
                             {"deny", Unmatched::kDeny})},
       {"fleet_share", "SHARE", "auto",
-       "this server's share of every limit while Redis is unavailable: auto (servers count each "
-       "other in Redis; a server is not ready until it has been counted; above 1,000 servers, no "
-       "server has a share, so on_store_failure: local denies) or a number",
+       "this server's share of every limit while Redis is unavailable: a number, or auto: servers "
+       "count each other in Redis, and a server is not ready until it has been counted; above "
+       "1,000 servers, no server has a share, so on_store_failure: local denies",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is unavailable",
        SetFlag(to.ready_needs_redis)},
       {"top_keys", "BOOL", "false",
-       "true or false: whether the keys most denied and most used are always counted, not only "
-       "while somebody watches",
+       "true or false: whether the most denied and most used keys are always counted; false: they "
+       "are counted while somebody watches",
        SetFlag(to.top_keys)},
       {"show_keys", "BOOL", "false",
-       "true or false: whether those who watch see keys (which may be personal or secret) or only "
-       "their digests",
+       "true or false: whether those who watch see keys, which may be personal or secret; false: "
+       "they see digests of the keys",
        SetFlag(to.show_keys)},
       {"max_keys", "COUNT", "1000000", "maximum number of counters in the embedded store",
        SetCount(to.max_keys, 1, 1'000'000'000)},
@@ -252,14 +256,14 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetBytes(to.max_memory)},
       {"envoy.rules", "DIR", "none",
        "directory of rule files of Envoy's rate limit service, which is served in addition to "
-       "Sluice's own; none: it is not served",
+       "Sluice's own; none: the service is off, unless envoy.xds.server is set",
        SetText(to.envoy.rules_directory)},
       {"envoy.xds.server", "ADDR", "none",
        "host:port of a control plane (Envoy Gateway) that sends Envoy's rules by xDS, in addition "
        "to those of envoy.rules; none: rule files only",
        SetHostPort(to.envoy.xds.server)},
-      {"envoy.xds.node_id", "TEXT", "default",
-       "the name by which the control plane knows this server", SetText(to.envoy.xds.node_id)},
+      {"envoy.xds.node_id", "TEXT", "default", "the name of this server for the control plane",
+       SetText(to.envoy.xds.node_id)},
       {"envoy.xds.node_metadata", "PAIRS", "none",
        "metadata of this server for the control plane: name=value, separated by commas",
        SetPairs(to.envoy.xds.node_metadata, '=')},
@@ -271,8 +275,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "authorities; none: no TLS",
        SetText(to.envoy.xds.ca)},
       {"envoy.xds.tls.certificate", "FILE", "none",
-       "certificate chain (PEM) that this server presents to the control plane; these files are "
-       "read for each connection",
+       "certificate chain (PEM) that this server presents to the control plane; the files of "
+       "envoy.xds.tls are read again for each connection",
        SetText(to.envoy.xds.certificate)},
       {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of envoy.xds.tls.certificate",
        SetText(to.envoy.xds.key)},
@@ -284,12 +288,14 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "maximum of envoy.xds.first_pause, which doubles while the control plane is unavailable",
+       "maximum pause: from envoy.xds.first_pause on, the pause doubles while the control plane is "
+       "unavailable",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},
       {"envoy.xds.ready", "WORD", "first_set",
-       "when /readyz and /healthcheck succeed: first_set (once a set, maybe empty, is in force), "
+       "when /readyz and /healthcheck succeed: first_set (once a set, even an empty one, is in "
+       "force), "
        "always, or rules (while the set in force has rules)",
        SetWord(to.envoy.xds.ready, {"first_set", "always", "rules"})},
       {"envoy.merge_domains", "BOOL", "false",
@@ -323,8 +329,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
 // `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. A
-// setting that none of them sets has its default. The message lists every mistake, one per line:
-// the place, what was found and what is allowed.
+// setting that none of them sets has its default. The error lists every mistake, one per line: the
+// place, what was found and what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

@@ -9,7 +9,8 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-constexpr std::string_view kTexts = "is a list of texts that are not empty";
+constexpr std::string_view kTexts =
+    "is a text or a list of at least one text; a text must not be empty";
 
 // Calls `visit` for each item of a list, or for a single text.
 template <typename Visit>

@@ -47,7 +47,7 @@ void AddAbsentKeys(const YamlNode& from, YamlNode& map) {
   }
 }
 
-// Adds to `map` the keys of the nodes that `<<` names. The map's own keys take precedence.
+// Adds the pairs of the nodes that `<<` names. The keys of `map` itself take precedence.
 void Merge(YamlNode& map) {
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
     if (!IsMergeKey(map.items[i], map.items[i + 1])) continue;
@@ -182,7 +182,7 @@ class TreeReader {
     if (!quoted || first > last || IsIndented(first, last)) return true;
     Fail(PositionOf(event.start_mark),
          fmt::format(
-             "the quote that opens here is closed only in line {}; lines of its text must be "
+             "the quote that opens here is not closed before line {}; lines of its text must be "
              "indented more",
              last + 1));
     return false;
@@ -207,7 +207,7 @@ class TreeReader {
                  const yaml_char_t* anchor) {
     const Position position = PositionOf(event.start_mark);
     if (documents_ > 1 && open_.empty()) {
-      Fail(position, "found a second document; allowed is one in a file", "");
+      Fail(position, "found a second document; allowed is one document per file", "");
     }
     if (anchor != nullptr && aliases_ == YamlAliases::kRefused) {
       Refuse(position, "found an anchor");
@@ -238,7 +238,7 @@ class TreeReader {
     Attach(std::move(node));
   }
 
-  // Counts a copy of `node`. Returns false if it exceeds the maximum, which is reported once.
+  // Counts a copy of `node`. If there are too many copies, returns false and reports this once.
   bool MayCopy(const YamlNode& node, Position position) {
     if (copied_ > kMaxCopied) return false;
     copied_ += CountNodes(node);

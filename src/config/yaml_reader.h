@@ -23,7 +23,7 @@ struct YamlNode {
   Position position = {};
   std::string text = {};             // of a scalar
   std::vector<YamlNode> items = {};  // of a sequence; of a map: keys and values alternating
-  bool quoted = false;               // a scalar in quotes, which is always a string
+  bool quoted = false;               // a scalar in quotes or a block scalar: a string
 
   // The value of `key` in a map. Null if the key is absent or this node is not a map.
   const YamlNode* Find(std::string_view key) const;
@@ -37,7 +37,7 @@ struct YamlItemStream {
 };
 
 // Whether aliases are resolved: `*name` is replaced by a copy of the node marked `&name`. In a map,
-// `<<: *name` is replaced by those pairs of that node whose keys the map does not have. The total
+// `<<: *name` is replaced by the pairs of that node, except keys that the map has itself. The total
 // size of all copies is bounded.
 enum class YamlAliases { kRefused, kResolved };
 

@@ -109,7 +109,7 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
   return routes;
 }
 
-// In `Host`, a browser sends the host name and the port of the URL.
+// A browser sends the host name and the port of the URL in `Host`.
 HttpHandler ConsoleServer::Guarded(HttpHandler handler, bool needs_token) const {
   return [this, handler = std::move(handler), needs_token](const HttpRequest& request,
                                                            HttpResponder respond) {

@@ -1,5 +1,5 @@
-// The HTTP server of `sluice console`: a page on 127.0.0.1 that shows what servers do, for browsers
-// of this machine's user.
+// The HTTP server of `sluice console`. It serves a page on 127.0.0.1 that shows a user of this
+// machine what the servers do.
 //
 // Any page in the browser, and any user of this machine, can connect. So the page's API requires a
 // random token, which only the URL's fragment contains. Requests are refused if they come from
@@ -47,12 +47,13 @@ class ConsoleServer {
   ConsoleServer(const FleetWatch& watch, Options options);
 
   std::vector<HttpRoute> Routes();
-  // Refuses requests under other host names and, if `needs_token`, requests without the token.
+  // Refuses requests whose host name is not allowed and, if `needs_token`, requests without the
+  // token.
   HttpHandler Guarded(HttpHandler handler, bool needs_token) const;
 
-  // Calls the admin method at `path`, on the worker's thread. The request's query names the server,
-  // and its JSON body is the message. `render` makes the JSON of the answer; without `render`, the
-  // answer is the response in JSON.
+  // A handler that calls the admin method at `path` on the worker's thread. The query of the HTTP
+  // request has the server's index, and its body is the method's request in JSON. `render` makes
+  // the JSON of the answer; without `render`, the answer is the method's response in JSON.
   template <typename Request, typename Response>
   HttpHandler CallOf(const char* path,
                      std::function<std::string(const Request&, const Response&)> render = {});

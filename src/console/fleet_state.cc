@@ -28,7 +28,7 @@ struct Latencies {
     for (std::size_t i = 0; i < size; ++i) counts[i] += more.counts(static_cast<int>(i));
   }
 
-  // For times longer than all bounds, the last bound is reported.
+  // In microseconds. If the quantile is above all bounds, returns the last bound.
   std::optional<double> Quantile(double share) const {
     const std::uint64_t all = Total();
     if (all == 0) return std::nullopt;
@@ -63,7 +63,8 @@ double SecondsOf(const v1::WatchFrame& frame) {
 using Rules = std::map<std::pair<std::string, std::string>, RuleState>;
 using Keys = std::map<std::string, KeyState>;  // by digest
 
-// Adds a server's decisions by one rule to `rules` and, unless it is a shadow rule, to `sum`.
+// Adds a server's decisions by one rule to `rules`. Unless the rule is a shadow rule, adds them to
+// `sum`, too.
 void AddRule(const v1::WatchedRule& from, double seconds, Rules& rules, DecisionRate& sum) {
   RuleState& rule = rules[{from.domain(), from.rule()}];
   rule.domain = from.domain();

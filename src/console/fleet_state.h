@@ -1,4 +1,4 @@
-// What several servers did in about one second, merged, and as JSON.
+// Merges what several servers did in about one second, and formats the result as JSON.
 //
 // Plain values. Texts come from the servers and their callers, so escape them before printing them
 // to a terminal.
@@ -36,7 +36,7 @@ struct LatencyState {
 
 struct ServerState {
   std::string name;
-  std::string error;  // why the server is not watched; empty: it is watched, or has not answered
+  std::string error;  // why the server is not watched; empty: it is watched, or no answer yet
   bool answers = false;
   double checks_per_second = 0;
   DecisionRate rate;
@@ -58,7 +58,7 @@ struct KeyState {
 struct FleetState {
   std::vector<ServerState> servers;
   double checks_per_second = 0;
-  // The sum over all rules except shadow rules: a check counts once for each rule that took part.
+  // The sum over all rules except shadow rules: a check counts once for each rule that decided it.
   DecisionRate rate;
   LatencyState checks, store;
   std::vector<RuleState> rules;  // by domain and name
@@ -66,9 +66,9 @@ struct FleetState {
   std::vector<KeyState> denied, used;  // highest counts first
 };
 
-// Adds up the rates, the counts and the errors of counts: each check is counted by one server only,
-// even if servers share a Redis. A server without a frame adds nothing. rules_left_out is the
-// maximum over the servers.
+// Adds up the servers' rates, counts and errors of counts, because each check is counted by only
+// one server, even if servers share a Redis. A server without a frame adds nothing. rules_left_out
+// is the maximum over the servers.
 FleetState Merge(std::span<const ServerWatch::State> servers);
 
 nlohmann::ordered_json ToJson(const FleetState& fleet);

@@ -25,16 +25,16 @@ class FleetWatch {
  public:
   using States = std::vector<ServerWatch::State>;
 
-  // The error names the TLS file that is invalid.
+  // If a TLS file is invalid, the error names the file.
   static Result<std::unique_ptr<FleetWatch>> Start(std::vector<NamedTarget> servers);
   ~FleetWatch();
 
   const std::vector<NamedTarget>& servers() const { return servers_; }
 
-  // The state of each server, in the same order.
+  // The states of the servers, in the order of servers().
   States Now() const;
 
-  // Waits until each server has sent a frame or failed, at most `at_most`.
+  // Waits until each server has sent a frame or failed, but at most `at_most`. Then returns Now().
   States WaitForFrames(Duration at_most) const;
 
  private:

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::chrono::seconds kEvery(1);
 
-// The pause after the server has refused the credentials. Servers slow down callers that
-// send wrong credentials often.
+// The pause after the server has refused the credentials. Servers slow down callers that often send
+// wrong credentials.
 constexpr std::chrono::seconds kRefusedPause(10);
 
 // If a server sends no frame for this long, it hangs, or its machine is gone.
@@ -97,7 +97,7 @@ void ServerWatch::OnFrame(v1::WatchFrame frame) {
   state_.connected = true;
 }
 
-// The call may still be on the stack, so the timer replaces it.
+// The call may still be on the stack, so OnTime replaces it later.
 void ServerWatch::OnLoss(Error error) {
   if (std::exchange(lost_, true)) return;
   timer_->Start(io_.loop(0).now() + (IsRefusal(error) ? kRefusedPause : kEvery));

@@ -24,7 +24,7 @@ class ServerWatch {
     std::shared_ptr<const v1::WatchFrame> last;  // null: none yet, or the watch is lost
     std::uint64_t frames = 0;                    // received since the start
     std::optional<Error> error;                  // why there is no watch
-    std::string tried;                           // with `error`: the address if it did not answer
+    std::string tried;                           // with `error`: the address that did not answer
     bool connected = false;                      // whether the server has ever answered
   };
 

@@ -1,5 +1,5 @@
-// An entry of the setting `callers`: who may call the server, how a caller is identified, and its
-// rights.
+// An entry of the setting `callers`: a caller that may call the server, how the caller is
+// identified, and its rights.
 #pragma once
 
 #include <cstdint>

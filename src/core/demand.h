@@ -17,7 +17,7 @@ struct Demand {
   std::optional<Duration> max_wait;  // kConsume and kPeek: the caller's longest wait
   // Whether max_wait applies only to leaky buckets: the caller then never waits for tokens.
   bool only_delays = false;
-  std::optional<Time> charged_at;  // kRefund: no refund if the window has ended since then
+  std::optional<Time> charged_at;  // kRefund: no refund if the window of the charge has ended
 
   // Whether the check tests the limits; with kConsume it then takes the units. The other modes
   // change counters without testing the limits.

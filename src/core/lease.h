@@ -1,5 +1,5 @@
 // A lease: slots of concurrency limits, and possibly the units of all limits of a check, held under
-// one id until settled or expired.
+// one id until the lease is settled or expires.
 #pragma once
 
 #include <array>

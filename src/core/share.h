@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// The fraction parts/of. Units are rounded down; the remaining units go one each to the servers
-// with the lowest ranks, so that the shares of `of` servers with ranks from 0 add up to the whole.
+// The fraction parts/of. Units are rounded down. The servers with the lowest ranks get one of the
+// remaining units each, so that the shares of `of` servers with ranks from 0 add up to the whole.
 struct Share {
   std::int64_t parts = 1;  // 0 to `of`
   std::int64_t of = 1;     // 1 to kMaxOf

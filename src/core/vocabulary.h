@@ -14,12 +14,12 @@ enum class Mode : std::uint8_t {
   kPeek = 2,
   kCharge = 3,
   kRefund = 4,
-  // Not for checks: these change a lease that a check has taken.
+  // kRenew and kSettle change a lease that a check has taken. Callers' checks cannot have them.
   kRenew = 5,
   kSettle = 6,
-  // Not for checks: undoes an earlier check, as if it had not happened.
+  // Not for callers' checks: undoes an earlier check, as if that check had not happened.
   kUndo = 7,
-  // Not for checks: reads a lease.
+  // Not for callers' checks: reads a lease.
   kInspect = 8,
 };
 
@@ -31,7 +31,7 @@ enum class Source : std::uint8_t {
   kFallback = 3,
   kRule = 4,
   kNoRule = 5,
-  kGrant = 6,  // of units that this server has prefetched
+  kGrant = 6,  // with units that this server has prefetched
 };
 
 // Each algorithm declares its own number.

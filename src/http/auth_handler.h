@@ -3,8 +3,8 @@
 //
 // 204: allowed; if the request must wait (a leaky_bucket with delay), the response is sent after
 // that wait. 429 or 403: denied. 400: the proxy's request is invalid. 401: the proxy is not
-// permitted (`callers`). 503, 504: no decision (`on_store_failure: error`), so the proxy's policy
-// applies.
+// permitted (`callers`). 503: no decision (`on_store_failure: error`, or the server is full), so
+// the proxy's policy applies.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// In the examples, proxies wait one second for a response. This is less.
+// The proxies in the examples wait one second for a response, so the default is shorter.
 constexpr std::chrono::milliseconds kDefaultMaxWait(800);
 constexpr std::chrono::seconds kLongestMaxWait(60);
 

@@ -10,12 +10,13 @@
 // too. Each byte of a header that is not UTF-8 is written as "%FF" (its hexadecimal value), and
 // values that are too long for an attribute are cut off. So no header's value makes the request
 // invalid. A header that occurs twice is an error, because one of the two may be the client's.
-// Exceptions: proxies append items to X-Forwarded-For and Forwarded, and the last item is used.
+// The exceptions are X-Forwarded-For and Forwarded: proxies append items to these headers, so the
+// last item is used.
 //
-// Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and
+// If `domain` is missing, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and
 // X-Sluice-Attr-NAME define the check (dashes in NAME become underscores); any other X-Sluice-NAME
-// is an error, because it is probably misspelled. With `domain` they are ignored, so that a client
-// cannot add attributes through a proxy that forwards its headers.
+// is an error, because it is probably misspelled. If `domain` is given, all these headers are
+// ignored, so that a client cannot add attributes through a proxy that forwards its headers.
 #pragma once
 
 #include <string>

@@ -171,8 +171,8 @@ void HttpConnection::TakeOutput(std::string& out) {
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
-  // Buffered requests waited for this output to be sent. Handlers must not be called during the
-  // flush.
+  // Buffered requests have waited for this output to be sent. Handlers must not be called during
+  // the flush.
   if (!input_.empty() && state_ == State::kIdle) ContinueLater();
 }
 
@@ -198,7 +198,8 @@ void HttpConnection::NoteAllSent() {
   }
 }
 
-// Reports the bytes held for the client, with those that the transport is about to send.
+// Reports the bytes held for the client, including `in_flight` bytes that the transport is
+// about to send.
 void HttpConnection::CountBuffered(std::size_t in_flight) {
   const std::size_t now = input_.size() + parsed_ + unsent() + transport_->unsent() + in_flight;
   shared_.CountBuffered(std::exchange(buffered_, now), now);
@@ -207,7 +208,7 @@ void HttpConnection::CountBuffered(std::size_t in_flight) {
 net::Occupant HttpConnection::AsOccupant() const {
   using Standing = net::Occupant::State;
   const bool awaits_client = state_ == State::kReading || state_ == State::kEnding;
-  Standing standing = Standing::kBusy;  // also if output is sent at the end of this iteration
+  Standing standing = Standing::kBusy;  // also if output waits for the flush
   if (transport_->unsent() > 0 || (unsent() == 0 && awaits_client)) {
     standing = Standing::kStuck;
   } else if (unsent() == 0 && state_ == State::kIdle) {

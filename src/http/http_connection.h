@@ -41,7 +41,7 @@ class HttpConnection final : public net::ServedConnection {
 
   // A response in the output, with a function to call if the response is lost.
   struct LosableAnswer {
-    std::uint64_t end = 0;  // the position in the output at which it is sent
+    std::uint64_t end = 0;  // the position in the output at which the response ends
     std::function<void()> on_lost;
   };
 
@@ -79,10 +79,10 @@ class HttpConnection final : public net::ServedConnection {
   std::string input_;   // received, not parsed yet
   std::string output_;  // the bytes from taken_ on are unsent
   std::size_t taken_ = 0;
-  std::uint64_t all_taken_ = 0;             // bytes of the output since the start
+  std::uint64_t all_taken_ = 0;             // bytes taken from the output since the start
   std::list<LosableAnswer> losable_;        // not sent yet
-  std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
-  std::size_t buffered_ = 0;                // the bytes that `shared_` counts
+  std::size_t parsed_ = 0;                  // bytes of the request that reader_ has parsed
+  std::size_t buffered_ = 0;                // the bytes last reported to `shared_`
   std::unique_ptr<RequestReader> reader_;   // set until the handler is called
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay

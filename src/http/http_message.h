@@ -28,7 +28,7 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
-  bool has_place = true;  // false: the server is full and only answers probes
+  bool has_place = true;  // false: the server is full and answers only probes
   bool may_wait = true;   // false: too many requests wait, so the response must have no delay
 };
 

@@ -25,7 +25,7 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   // Delivers the response. Only the first call has an effect.
   void Answer(HttpResponse response) SLUICE_EXCLUDES(mutex_);
 
-  // Prevents later calls of `deliver` and uses of the loop. If there was no response, calls
+  // Prevents later calls of `deliver` and uses of the loop. If no response was delivered, calls
   // `on_gone`. Loop thread only.
   void Detach() SLUICE_EXCLUDES(mutex_);
 

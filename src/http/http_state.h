@@ -39,7 +39,7 @@ struct HttpOptions {
   MetricsRegistry* metrics = &MetricsRegistry::Unread();
 };
 
-// Counts what the server refuses. Thread-safe.
+// Counts connections and requests that the server refuses or closes. Thread-safe.
 class HttpMetrics {
  public:
   // `metrics` must outlive this object.
@@ -51,7 +51,7 @@ class HttpMetrics {
   // A connection was closed for a new one, or because too much memory was used.
   void OnReplaced() { replaced_metric_.Increment(); }
 
-  // A request was rejected before it was read completely.
+  // A request was refused before it was read completely.
   void OnRefusedRequest() { requests_metric_.Increment(); }
 
  private:
@@ -75,8 +75,8 @@ struct HttpState {
 // Loop thread only.
 class HttpLoopState {
  public:
-  // `on_too_much`: called when connections hold too many bytes. It may close connections.
-  // All must outlive this object.
+  // `on_too_much` is called when the connections hold too many bytes, and may close connections.
+  // `shared`, `loop` and the objects that `on_too_much` uses must outlive this object.
   HttpLoopState(HttpState& shared, net::Loop& loop, std::function<void()> on_too_much)
       : shared_(shared), loop_(loop), on_too_much_(std::move(on_too_much)) {}
 
@@ -85,21 +85,22 @@ class HttpLoopState {
   const HttpOptions& options() const { return shared_.options; }
   HttpMetrics& metrics() { return shared_.metrics; }
 
-  // Record that a handler begins to work on a request, and that it has answered.
+  // To be called when a request has been read.
   void BeginAnswering() {
     ++answering_;
     shared_.requests.fetch_add(1, std::memory_order_relaxed);
   }
+  // To be called when the response is written, or when the connection closes before that.
   void EndAnswering() { --answering_; }
 
-  // Whether a response may be delayed: only while the requests that are being answered take at most
+  // Whether a response may be delayed. True if the requests that are being answered take at most
   // half of the loop's places.
   bool MayWait() const {
     const std::size_t half = options().max_connections / 2 / shared_.loops;
     return answering_ <= (half > 0 ? half : 1);
   }
 
-  // Records the bytes that a connection holds.
+  // Records that a connection held `before` bytes, and now holds `now` bytes.
   void CountBuffered(std::size_t before, std::size_t now) {
     buffered_ += now - before;
     if (buffered_ <= max_buffered() || std::exchange(freeing_, true)) return;

@@ -122,8 +122,7 @@ int HttpStatusOf(rpc::StatusCode code) {
                                        {kPermissionDenied, 403},
                                        {kNotFound, 404},
                                        {kResourceExhausted, 429},
-                                       {kUnavailable, 503},
-                                       {kDeadlineExceeded, 504}};
+                                       {kUnavailable, 503}};
   const auto* const found = std::ranges::find(kStatuses, code, &Pair::first);
   return found == std::end(kStatuses) ? 500 : found->second;
 }

@@ -41,13 +41,13 @@ bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
   return parser.chunked() && message.version() >= 11;
 }
 
-// Whether there is one Host, as RFC 9112, section 3.2 requires. HTTP/1.0 has no such header.
+// Whether there is one Host, as RFC 9112, section 3.2 requires. In HTTP/1.0, Host may be absent.
 bool HasOneHost(const http::request_parser<http::string_body>& parser) {
   const auto count = parser.get().count(http::field::host);
   return count == 1 || (count == 0 && parser.get().version() < 11);
 }
 
-// Whether a line of `head` continues the one before it (obs-fold). Beast would accept it.
+// Whether a line of `head` continues the previous line (obs-fold). Beast would accept it.
 bool IsFolded(std::string_view head) {
   return head.starts_with(' ') || head.starts_with('\t') ||
          head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos;

@@ -47,7 +47,7 @@ class RequestReader {
 };
 
 struct ResponseForm {
-  bool with_body = true;  // false for HEAD, which still has the Content-Length
+  bool with_body = true;  // false for HEAD: no body, but its Content-Length
   bool keep_alive = true;
 };
 

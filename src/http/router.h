@@ -22,8 +22,8 @@ struct HttpRoute {
   std::string path;
   HttpHandler handler;
   std::vector<std::string> methods = {"GET", "HEAD"};  // others get 405
-  // A browser lets every page send requests to every server that the browser can reach. Requests
-  // from pages of other sites get 403: those with a foreign Origin, or with
+  // A browser lets every page send requests to every server that the browser can reach. If true,
+  // requests from pages of other sites get 403: requests with a foreign Origin, or with
   // `Sec-Fetch-Site: cross-site`.
   bool own_site_only = false;
   bool is_probe = false;  // answered even if the server has no place left

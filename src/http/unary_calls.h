@@ -21,8 +21,8 @@ namespace sluice {
 
 class UnaryCalls {
  public:
-  // Responds with the call's status. If the status is OK, `response` is the serialized response,
-  // valid until Render returns.
+  // Sends the HTTP response for a finished call. If the call's status is OK, `response` is the
+  // serialized response, valid until Render returns.
   using Render =
       std::function<void(const rpc::Status&, std::string_view response, const HttpResponder&)>;
 
@@ -32,8 +32,9 @@ class UnaryCalls {
 
   const rpc::Method& method() const { return method_; }
 
-  // Calls the method with the serialized `message` and sends the response to `responder`. If the
-  // client disconnects before the response, cancels the call. REQUIRES: called on an io thread.
+  // Calls the method with the serialized `message`. When the call has finished, `render` responds
+  // through `responder`. If the client disconnects before that, cancels the call. REQUIRES: called
+  // on an io thread.
   void Start(const HttpRequest& request, std::string message, Render render,
              HttpResponder responder);
 

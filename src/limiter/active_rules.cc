@@ -88,7 +88,7 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
 }
 
 // Logs at most one line a second for all rules, because many rules can fall back at the same time.
-// If a rule has to wait for its line, its window (see FallbackWatch) continues until then.
+// Until the next line is allowed, the windows (see FallbackWatch) of all rules continue.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);
@@ -127,7 +127,7 @@ void ActiveRules::CountVerdicts(std::span<const LimitAnswer> limits, bool taken)
   }
 }
 
-// `limits` are of one rule.
+// `limits` belong to one rule.
 void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
   for (const LimitAnswer& limit : limits) {
     const std::int64_t units = limit.units - limit.verdict.dropped;
@@ -137,7 +137,7 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
       return WithLabel("limit", std::to_string(limit.index), LabelsOf(*limit.rule));
     };
     MetricIn(RowAt(limit.rule->id).units[limit.index], "sluice_units_total",
-             "Units taken by limits with counts, without refunds.", labels)
+             "Units taken by limits with counts; refunds are not subtracted.", labels)
         .Increment(static_cast<std::uint64_t>(units));
   }
 }
@@ -155,7 +155,7 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   show(row.limit_now, "sluice_adaptive_limit",
        "The limit in force of a rule with adapt, at its latest check.", verdict.limit);
   show(row.least_limit, "sluice_adaptive_limit_min",
-       "The lower bound of the limit of a rule with adapt, its min.", limit.lower_bound);
+       "The min of a rule with adapt: the lower bound of its limit.", limit.lower_bound);
   show(row.slots_held, "sluice_adaptive_slots_held",
        "Slots of a rule with adapt that are held after its latest check; at most the limit.",
        verdict.limit - verdict.remaining);
@@ -219,7 +219,7 @@ void ActiveRules::CountUncounted(std::string_view domain,
   const auto [row, name] = RowOfDomain(domain);
   const auto labels = [label = name] { return MetricLabels{{"domain", std::string(label)}}; };
   MetricIn(row.uncounted, "sluice_uncounted_amounts_total",
-           "Amounts of checks that no rule of their domain counts.", labels)
+           "Amounts in checks, if no rule of the domain counts the amount.", labels)
       .Increment(amounts.size());
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_uncounted_.load(std::memory_order_relaxed);

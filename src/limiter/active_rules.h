@@ -41,7 +41,7 @@ class ActiveRules {
 
   // Counts a check that limits decided, once for each rule of these limits. Counts the units that
   // the check took from limits with `counts`. Updates the metrics of limits that follow the load.
-  // `taken`: the check was charged to its limits, except to those of shadow rules that did not
+  // `taken`: the check was charged to its limits, except to limits of shadow rules that did not
   // admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
@@ -60,7 +60,7 @@ class ActiveRules {
   // only if it has rules.
   void CountUnmatched(std::string_view domain, Decision decision) const;
 
-  // Counts the amounts of a check that no rule of its domain counts. Logs the first of these
+  // Counts a check's `amounts`, which no rule of the check's domain counts. Logs the first of these
   // amounts, in at most one line a second.
   void CountUncounted(std::string_view domain, std::span<const std::string_view> amounts) const;
 

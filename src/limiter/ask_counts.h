@@ -1,5 +1,5 @@
-// Counts roughly how often counters are checked, to find those that are worth a grant. Counters can
-// share an entry; then a counter may seem less busy or busier than it is.
+// Counts roughly how often counters are checked, to find the counters that are worth a grant. If
+// counters share an entry, a counter may seem less busy or busier than it is.
 //
 // Thread-safe. A call touches one cache line.
 #pragma once
@@ -20,14 +20,15 @@ class AskCounts {
  public:
   static constexpr std::uint64_t kOften = 4;
 
-  // Counts a check at `now`. Returns whether it is at least the kOften-th check within `span`.
+  // Counts a check at `now`. Returns whether the counter has had at least kOften checks within
+  // `span`.
   bool IsOften(std::string_view key, Duration span, BootTime now) {
     using std::chrono::milliseconds;
     const std::size_t hash = Hash(key);
     const auto time = std::chrono::floor<milliseconds>(now.time_since_epoch()).count();
     const auto ms = static_cast<std::uint64_t>(time) & kTimes;
     const std::uint64_t tag = hash >> 40 & 0xFFFF;
-    // 16 bits: of the hash; 32 bits: when the count began (ms); 16 bits: the count.
+    // 16 bits: part of the hash; 32 bits: when the count began (ms); 16 bits: the count.
     std::atomic<std::uint64_t>& place = places_[hash % kPlaces];
     const std::uint64_t known = place.load(std::memory_order_relaxed);
     const std::uint64_t begin = known >> 16 & kTimes;

@@ -24,8 +24,8 @@ struct LimitAnswer {
   std::int64_t units = 0;              // the units that the limit counts in the request
   const Counts* counts = nullptr;      // what the limit counts; owned by rules or request
   Source source = Source::kStore;
-  // False: a rule that does not count decided, or `on_store_failure` decided without a state of the
-  // counter. Then only `admitted` and `retry_after` of `verdict` are valid.
+  // False if the decision comes from a rule that does not count, or from `on_store_failure` without
+  // a state of the counter. Then only `admitted` and `retry_after` of `verdict` are valid.
   bool state_known = true;
   Verdict verdict;
 
@@ -37,8 +37,8 @@ struct LeaseAnswer {
   Duration ttl{};
 };
 
-// A rule does not count the request, because an attribute of the rule's `per` is absent, or must be
-// an IP address but is not.
+// The reason why a rule does not count the request: an attribute of the rule's `per` is absent, or
+// must be an IP address but is not.
 struct MissingAttribute {
   const IndexedRule* rule = nullptr;  // owned by its rule index
   std::string_view attribute;         // of the rule
@@ -51,7 +51,7 @@ struct CheckAnswer {
   std::optional<Duration> retry_after;  // kDenied only; absent: never
   std::optional<LeaseAnswer> lease;     // kAllowed only: if slots or units are leased
   Time decided_at;
-  bool unknown_domain = false;      // there is no rule file for the domain
+  bool unknown_domain = false;      // no rules are loaded for the domain
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
   std::vector<MissingAttribute> missing_attributes;  // in file order
   // The request's amounts that no rule of the domain counts; views of the request.

@@ -79,8 +79,8 @@ void CheckCall::DecideByRule(const RuleMatch& match) {
 }
 
 void CheckCall::AskStore() {
-  // If only shadow rules have counters here, the decision is already known. If it is a denial, the
-  // counters are not charged.
+  // If only shadow rules have counters for this check, the decision is already known. If the
+  // decision is a denial, the counters are not charged.
   const bool denied =
       !matched_.has_enforced() && matched_.DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;

@@ -40,8 +40,8 @@ class CheckCall {
 
   // Called by a front end in OnAnswer. Returns a function that releases the answer's lease; empty
   // if there is no lease. If the answer cannot be delivered, the front end must call the function,
-  // on an io thread. Without this call, what the lease holds would stay taken until the lease
-  // expires. The function may outlive the call, but not the limiter.
+  // on an io thread: otherwise, the lease's slots or units stay taken until the lease expires. The
+  // function may outlive this CheckCall, but not the limiter.
   std::function<void()> LeaseReturn() const;
 
   // Called by a front end in OnAnswer when the answer is ready to send.

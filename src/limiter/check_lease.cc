@@ -30,8 +30,8 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// Adds to `name` the counters that `taken_by` decided and whose slots were taken. Counters of a
-// shadow rule are included only if the rule would have admitted the request.
+// Adds to `name` the counters from which the check took slots, if `taken_by` decided them. A shadow
+// rule takes slots only if all of its limits admit the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -68,8 +68,8 @@ void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
   }
 }
 
-// The lease lasts for the shortest ttl of the enforced limits. If there are none, the limits of the
-// shadow rules determine the ttl.
+// The lease lasts for the shortest ttl of the enforced concurrency limits. If there are none, it
+// lasts for the shortest ttl of the shadow rules' concurrency limits.
 Result<void> PrepareSlots(StoreCheck& check, bool may_lease, LeaseName& name) {
   name.counters.clear();
   name.ttl = Duration::max();
@@ -134,8 +134,8 @@ std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const Li
   CollectSlots(check, limits, Source::kStore, name);
   name.local = name.counters.empty();
   if (name.local) CollectSlots(check, limits, Source::kFallback, name);
-  // If the id is too long, the last counters, which are those of shadow rules, are left out. Their
-  // slots are freed when they expire.
+  // If the id is too long, the last counters of shadow rules are left out. Their slots are freed
+  // when they expire.
   for (; !name.counters.empty(); name.counters.pop_back()) {
     name.SetTaken(name.local ? fallback.clock.Now() : check.decided_at);
     auto id = name.ToText();
@@ -151,7 +151,8 @@ std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const Li
 }
 
 // If the store granted some units and this server others, settling the lease will not change this
-// server's units. If neither the store nor this server decided any counter, nothing can be settled.
+// server's units. If `on_store_failure` decided every counter without its state, nothing can be
+// settled, so the check has no lease.
 std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                      CheckLease::AddedCharges charges, Fallback& fallback,
                                      LeaseName& name) {

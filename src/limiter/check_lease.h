@@ -19,10 +19,11 @@ namespace sluice {
 
 class CheckLease {
  public:
-  // If `check` takes slots, or if `request` has a lease_ttl, gives the check a lease. `limits` are
-  // the answers to the check's counters. Fails if the caller may not take leases, if a rule does
-  // not allow the ttl, or if the counters do not fit into a lease id. If the id of a lease of units
-  // has no room for the counters of the last shadow rules, these are removed from the check.
+  // For a kConsume: if `check` takes slots or `request` has a lease_ttl, gives the check a lease.
+  // `limits` has one answer for each counter of the check. Fails if the caller may not take leases,
+  // if a rule does not allow the ttl, or if the counters do not fit into a lease id. If the id of a
+  // lease of units would be too long, removes the counters of the last shadow rules from `check`
+  // and from `limits`.
   Result<void> Prepare(StoreCheck& check, const CheckRequest& request,
                        std::vector<LimitAnswer>& limits);
 

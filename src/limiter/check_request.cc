@@ -31,8 +31,8 @@ Result<void> ValidateCount(std::string_view field, std::size_t count, std::size_
       fmt::format("{}: there are {}; at most {} are allowed", field, count, most));
 }
 
-// Whether the API allows the number. The API's numbers are unsigned, so 2^63 or more has become
-// negative here.
+// Whether the API allows the number. The API's numbers are unsigned, so a number of at least 2^63
+// has become negative here.
 bool AreUnits(std::int64_t given) { return given >= 0 && given <= kMaxCost; }
 
 Error TooManyUnits(std::string_view field, std::int64_t given) {

@@ -26,7 +26,7 @@ inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
 
 // What limits may count besides the cost.
 struct Amount {
-  std::string_view name;   // like names of attributes, but not CountedAmount::kCost
+  std::string_view name;   // 1 to kMaxAttributeNameBytes; not CountedAmount::kCost
   std::int64_t value = 0;  // 0 to kMaxCost
 };
 
@@ -39,17 +39,18 @@ struct CheckRequest {
   std::int64_t cost = 1;        // 0 to kMaxCost
   std::vector<Amount> amounts;  // names are distinct; amounts not listed are 0, but see AmountOf
   Demand demand;                // if TakesNothing(), the mode counts as kPeek
-  // With kConsume: takes the units under a lease. From kMinLeaseTtl to the rules' max_lease_ttl.
+  // If set, a kConsume takes the units under a lease of this length. From kMinLeaseTtl to the
+  // rules' max_lease_ttl.
   std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
-  // Decided after every earlier in-order check from this thread.
+  // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
   // Asks the store even if this server remembers a denial or holds a grant.
   bool ask_store = false;
   // Whether the caller may take leases.
   bool may_lease = true;
-  // With kCharge: the caller obeys the decision, as with kConsume. So if this server knows that a
-  // limit is exceeded, the check may be denied without being counted.
+  // With kCharge: the caller obeys the decision, as with kConsume. So if this server remembers that
+  // a limit is exceeded, it may deny the check without charging it.
   bool charge_decides = false;
   // The rules to decide by; null: those in force when the check starts.
   std::shared_ptr<const ActiveRules> rules;
@@ -62,15 +63,16 @@ struct CheckRequest {
   // Whether the cost and all amounts are 0.
   bool TakesNothing() const;
 
-  // The amount of `name`. If the request does not list `name`, the amount is 0, with one exception:
-  // kRequests is 1 if the mode is kConsume or kPeek and the cost is above 0.
+  // The value of the amount `name`; for kCost, the cost. If the request does not list the amount,
+  // its value is 0, with one exception: if the mode is kConsume or kPeek and the cost is above 0,
+  // the value of kRequests is 1.
   std::int64_t AmountOf(std::string_view name) const;
 
   // The units of this request for a limit with `counts`. Empty if there are more than kMaxCost.
   std::optional<std::int64_t> UnitsOf(const Counts& counts) const;
 
-  // The error names the field, the value found and the values allowed. Front ends check their own
-  // encoding: that text is UTF-8 and that numbers fit.
+  // Checks the bounds on the fields. The error names the field and what is allowed. Front ends
+  // check what depends on their encoding: that text is UTF-8 and that numbers fit.
   Result<void> Validate() const;
 };
 

@@ -24,8 +24,8 @@ bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   return asked.units >= known.units && asked.max_wait <= known.max_wait;
 }
 
-// Whether a limit without a known denial can never hold the units that the check takes from it.
-// Then no retry can succeed, although the known denials suggest a retry.
+// Whether the check takes more units from some limit without a known denial than this limit can
+// hold. Then no retry can succeed, although the known denials suggest a retry.
 bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswer> limits) {
   for (std::size_t i = 0; i < check.counters.size() && check.counters[i].group == 0; ++i) {
     if (limits[i].source == Source::kDenyCache) continue;
@@ -34,7 +34,7 @@ bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswe
   return false;
 }
 
-// A denial by the store, to be applied to later checks. Empty if it does not apply to them.
+// The denial by `counter`, in the form that applies to later checks. Empty if it applies to none.
 std::optional<DenyCache::Denial> LastingDenial(const DenyCache::Asked& asked,
                                                const CounterCheck& counter, SteadyTime answered) {
   if (!DenialLasts(*counter.limit, asked.check.demand.mode)) return std::nullopt;

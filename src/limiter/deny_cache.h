@@ -44,11 +44,11 @@ class DenyCache {
   // check is denied, only the limits that are known to deny remain in `answer`.
   bool Denies(const Asked& asked, CheckAnswer& answer) const;
 
-  // Learns from the store's answer, which arrived at `answered`. `limits` are the answers to the
-  // counters.
+  // Learns from the store's answer, which arrived at `answered`. `limits` has one answer for each
+  // counter.
   void LearnFrom(const Asked& asked, SteadyTime answered, std::span<const LimitAnswer> limits);
 
-  // A denial of one counter by the store: the demand and the verdict.
+  // A denial by one counter, as the store answered it: the demand and the verdict.
   struct Denial {
     CounterDemand demand;
     Verdict verdict;      // not admitted
@@ -60,9 +60,9 @@ class DenyCache {
   // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
-  // The counter's present verdict on `demand`, if the counter is known to deny. Durations count
-  // from now. `decided_at` is now on the store's clock, or slightly before, so a retry after
-  // retry_after is never too early. Empty if no denial is known, and for the one check that
+  // The counter's present verdict on `demand`, if the counter is known to deny it. The durations
+  // count from `now`. They are never too short, so no retry is too early. `decided_at` is `now` on
+  // the store's clock, or slightly earlier. Empty if no denial is known, and for the one check that
   // refreshes an entry.
   struct Answer {
     Verdict verdict;

@@ -5,14 +5,15 @@
 namespace sluice {
 namespace {
 
-// The retry_after of a denial if no counter determines one. By then the store may answer again.
+// The retry_after of a denial if no counter determines it. By then the store may answer again.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
 
 }  // namespace
 
-// Charges and refunds that decide nothing go to the store, because they cannot admit too much.
+// Refunds, and charges whose decision the caller does not obey, go to the store even in a grace
+// period, because they cannot admit too much.
 bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const {
   if (Writes(check_.demand.mode) && !charge_decides) return false;
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -113,9 +114,9 @@ void FailurePolicy::GiveUp() const {
   if (Writes(check_.demand.mode)) limiter_.metrics().lost_writes.Increment();
 }
 
-// Records units that a policy admitted without the store, to be charged when the store answers
-// again. Checks that may have run in the store are not recorded, because they would be charged
-// twice. Checks that take a lease of units are recorded even if they may have run, because what the
+// Records the units that a policy admitted without the store. The store is charged with them when
+// it answers again. If a check may have run in the store, its units are only counted as unknown,
+// because they could be charged twice. If the check takes a lease of units, they cannot: what the
 // store took for the lease is settled with 0.
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
@@ -136,7 +137,7 @@ void FailurePolicy::RecordCharges() {
   }
 }
 
-// Counts a charge or refund that a counter did not get, or may not have got.
+// Counts a charge or refund if some counter did not get it, or if this is unknown.
 void FailurePolicy::CountLostWrite() const {
   if (!Writes(check_.demand.mode)) return;
   bool lost = error_;

@@ -1,4 +1,4 @@
-// Decides one check whose counters, or some of them, failed in the store or must not be decided
+// Decides one check if at least one of its counters failed in the store or must not be decided
 // there. For each such counter, the policy of its rule (`on_store_failure`) decides. All counters
 // together then decide the check.
 //
@@ -19,18 +19,18 @@ class Limiter;
 
 class FailurePolicy final : private StoreCheck {
  public:
-  // `check` is the check that was submitted to the store. Both references must outlive this.
+  // `check` is submitted to the store by the owner. `limiter` and `check` must outlive this.
   FailurePolicy(Limiter& limiter, StoreCheck& check) : limiter_(limiter), check_(check) {}
 
   // Called before the check is submitted. Returns whether this server must decide the check,
   // because of a grace period (see Fallback). If so, marks the check's counters as failed. `limits`
-  // are the answers to the check's counters.
+  // has one answer for each counter of the check. `charge_decides`: as in CheckRequest.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
   // Decides the counters that failed and fills in their answers.
   void Apply(CheckAnswer& answer);
 
-  // After Apply: a rule requires an error, and no limit denies the check.
+  // After Apply: whether a rule requires an error and no limit denies the check.
   bool requires_error() const { return error_ && !denied_; }
 
   // After Apply: for each counter of the check, in order, the pending charge to which the counter's

@@ -123,8 +123,8 @@ void Fallback::Learn(const StoreCheck& check) {
   const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
   for (const CounterCheck& counter : check.counters) {
     if (gives_back) clearings.Note(counter.key, SteadyNow());
-    // A concurrency limit is remembered only if it follows the load, because the holders of slots
-    // are not known.
+    // The holders of slots are unknown, so a concurrency limit has no state to learn but its value,
+    // which changes only if the limit follows the load.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
@@ -140,8 +140,8 @@ void Fallback::Learn(const CounterCheck& counter) {
   states.Learn(counter.key, seen);
 }
 
-// A settlement that failed was also queued. The late answer has the units that changed; the queued
-// settlement will find the lease already settled.
+// A settlement that failed was queued to be sent again. If its answer arrives late, the queued
+// settlement will find the lease already settled, so the units are counted now.
 void Fallback::OnLateAnswer(const StoreCheck& check) {
   Learn(check);
   if (check.leases_units && check.demand.mode == Mode::kSettle) OnSettled(check);
@@ -192,7 +192,7 @@ Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& lim
   const Share mine = share();
   LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
   // The store's holders of slots are unknown, so there is no state to start from. Without a seed,
-  // holders admitted here also remain when the share changes.
+  // the holders admitted here remain even if the share changes.
   if (TakesLeases(limit)) return local;
   const Time now = clock.Now();
   const auto seen = states.Find(key);
@@ -235,8 +235,8 @@ void Fallback::RecordUnknown(std::int64_t units) const {
   metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
 }
 
-// If units are no longer pending, they are in the store or on their way there, and the store
-// settles the lease.
+// If some units are no longer pending, they are in the store or on their way there, so the store
+// must settle the lease.
 std::optional<LeaseOutcome> Fallback::SettleLease(const StoreCheck& settle) {
   std::vector<std::int64_t> used;
   for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);

@@ -1,13 +1,14 @@
 // How this server decides while the store fails. An outage, from its beginning to its end:
 //
 //   1. While the store answers, this server remembers the last state of each counter.
-//   2. A part of the store fails (see Store::PartOf): checks fail there, or its connection is lost.
-//   3. Rules with `on_store_failure: local` are decided here. Each counter starts from its last
-//      state, at this server's share. The admitted units and leases are pending.
+//   2. A part of the store fails (see Store::PartOf): checks fail there, or a connection to it is
+//      lost.
+//   3. Checks of rules with `on_store_failure: local` are decided here. Each counter starts from
+//      its last state, at this server's share. The admitted units and leases are pending.
 //   4. The part answers again. Its counters lack the units that servers admitted without it, until
 //      every server has charged them. Other servers may notice later that the part answers. So in
-//      a grace period, checks of these rules continue to be decided here. If connections to the
-//      part were not lost, the grace period ends as soon as this server has charged its own units.
+//      a grace period, checks of these rules continue to be decided here. If no connection to
+//      the part was lost, the grace period ends as soon as this server has charged its own units.
 //   5. The store is charged with what is pending, each unit at most once.
 //
 // This class also handles what the store reports besides its answers. Times are on the store's
@@ -82,16 +83,17 @@ class Fallback final : public StoreListener {
   // 3. A counter with which this server decides by itself.
   struct LocalCounter {
     Limit limit;                      // this server's share
-    std::optional<CounterSeed> seed;  // none: starts as a new one
+    std::optional<CounterSeed> seed;  // none: continues, or starts as new
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
-  // For a check of a lease: replaces its limits by this server's shares of them. Returns the
-  // shares. `check` then refers to the returned limits.
+  // For a check about a lease: replaces its limits with this server's shares of them. Returns these
+  // shares, to which `check` then refers.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // For units that were admitted without the store. RecordCharge: the store has not counted the
-  // units; they become pending. RecordUnknown: the store may have counted the units.
+  // Makes units pending that were admitted without the store and that the store has not counted.
+  // Empty: there is no room.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
+  // Counts units that were admitted without the store, but that the store may have counted.
   void RecordUnknown(std::int64_t units) const;
 
   // Settles a lease of units that this server granted, by correcting the lease's pending changes.
@@ -99,14 +101,14 @@ class Fallback final : public StoreListener {
   // no such lease. `settle` has the original id of the lease, not NameInStore.
   std::optional<LeaseOutcome> SettleLease(const StoreCheck& settle);
 
-  // 4. Whether checks of the counter still avoid the store. If no part has failed recently, costs
-  // only the read of an atomic.
+  // 4. Whether checks of the counter still avoid the store. If no part has failed recently, only
+  // reads an atomic.
   bool InGracePeriod(std::string_view key) SLUICE_EXCLUDES(mutex_);
 
   // 5. Sends at most kMostAtOnce pending changes of leases, and at most as many charges. After a
-  // failure, sends at most one change and one charge, until the store accepts either. Each call
-  // sends both kinds, so that neither kind blocks the other if a part of the store stays lost. One
-  // io thread only.
+  // failure, sends at most one change and one charge, until the store accepts one of them. Each
+  // call sends both kinds, so that neither kind blocks the other if a part of the store stays lost.
+  // One io thread only.
   void Reconcile();
   // Whether there are changes that the store has not accepted.
   bool HasPending() { return reconciling_ || charges.size() > 0 || leases.changes() > 0; }
@@ -137,7 +139,7 @@ class Fallback final : public StoreListener {
   enum class PartState { kWell, kFailing, kInGrace };
   struct Part {
     PartState state = PartState::kWell;
-    bool lost = false;  // the connection to the part was lost: the part was not only slow
+    bool lost = false;  // whether a connection to the part was lost; if not, only checks failed
     Time since;         // when the failure began
     Time until;         // kInGrace: until when checks avoid the part
   };

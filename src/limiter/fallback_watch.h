@@ -1,7 +1,8 @@
 // Detects that a rule's `on_store_failure` decides more than kShare of the rule's checks. This
-// happens if the rule gets more checks than Redis can answer in time.
+// happens in an outage, or if the rule gets more checks than Redis can answer in time.
 //
-// Thread-safe. A decision by fallback costs one read of an atomic; others cost nothing.
+// Thread-safe. A decision by fallback reads one atomic; at the end of a window, it also counts all
+// decisions. Other decisions cost nothing.
 #pragma once
 
 #include <atomic>
@@ -24,9 +25,8 @@ class FallbackWatch {
   static constexpr std::chrono::seconds kQuiet{60};  // after a report
   static constexpr double kShare = 0.01;
 
-  // Called after each decision by fallback. Returns the share of such decisions among all
-  // decisions, 0 to 1, if this share has been above kShare for kWindow and was not reported during
-  // the last kQuiet.
+  // Called after each decision by fallback. If a window ends, and more than kShare of its decisions
+  // were by fallback, returns their share, 0 to 1. After that, no window begins for kQuiet.
   template <typename Count>  // returns Decisions
   std::optional<double> Note(SteadyTime now, const Count& count) {
     SteadyTime next = next_.load(std::memory_order_relaxed);

@@ -20,8 +20,9 @@ bool Prefetches(const CounterCheck& counter) {
 
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
-// Whether the check takes so many units that the counter might not reach this number while servers
-// hold grants. The check may then have to wait until these grants are returned.
+// Whether the check takes a large part of what the counter can hold. While servers hold grants, the
+// counter may never have so many units. The check then has to wait until these grants are returned
+// or end.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }
@@ -29,8 +30,8 @@ bool IsLarge(const CounterCheck& counter) {
 }  // namespace
 
 // Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
-// deadlock. If a check took units from one shard after the other, a grant could be returned before
-// the check fails and puts its units back: these units would be lost.
+// deadlock. If a check locked one shard after the other, a grant could be returned while the check
+// has taken units from it. If the check then failed, it could not put these units back.
 class GrantTable::ShardLocks {
  public:
   ShardLocks(GrantTable& table, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS
@@ -182,7 +183,8 @@ void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
   Submit(counter.key, *counter.limit, returned);
 }
 
-// As long as a counter has no entry, this only counts its checks.
+// If the counter has no entry, only counts the check, unless the counter is checked often enough
+// for an entry.
 void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
   const Duration life = GrantLife(*counter.limit);
   Shard& shard = ShardOf(counter.key);
@@ -244,8 +246,8 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
 }
 
-// Holds the grant that arrived, in place of an earlier grant. If a grant could not be returned,
-// holds that grant again. Returns false if it does neither.
+// If a grant arrived, holds it in place of the earlier one. If the earlier one could not be
+// returned, holds that again. Returns false if it does neither.
 bool GrantTable::Keep(const CounterCheck& counter) {
   GrantReturn earlier;
   bool keeps = false;

@@ -51,19 +51,20 @@ class GrantTable {
   // prefetches.
   static bool MayConcern(const StoreCheck& check);
 
-  // If every counter of `check` has units here, decides the check as a store would, and returns
-  // true. REQUIRES, for Decides and Prepare: MayConcern(check)
+  // If the grants held here cover the units of every counter of `check`, decides the check as a
+  // store would, and returns true. REQUIRES: MayConcern(check)
   bool Decides(StoreCheck& check);
 
-  // `check` will be submitted to the store next: adds the grants that the check returns and asks
-  // for. Learn must follow.
+  // `check` will be submitted to the store next: adds to it the grants to return and to ask for.
+  // Learn must follow. REQUIRES: MayConcern(check)
   void Prepare(StoreCheck& check);
 
   // The store has answered `check`, or failed. On an io thread.
   void Learn(StoreCheck& check);
 
-  // Returns grants that end soon. On one io thread. `in_use`: whether any counter has an entry.
+  // Returns grants that end soon. On one io thread.
   void ReturnDue();
+  // Whether any counter has an entry.
   bool in_use() const { return entries_ > 0; }
 
   // `begins` is called when the table comes into use, on any io thread. Set before the first check.
@@ -74,7 +75,7 @@ class GrantTable {
   // Like EndAll. From then on, no more grants are taken.
   void Close();
 
-  // The counter was reset: the units held here no longer count.
+  // The counter was reset: the units held here are not used any more.
   void Forget(std::string_view key);
 
  private:

@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-// Whether the store certainly has not seen the check.
+// Whether the check certainly did not run in the store.
 bool HasNotRun(const CounterCheck& counter) {
   return counter.failure == StoreFailure::kUnsent ||
          counter.failure == StoreFailure::kUnreachable ||

@@ -24,18 +24,19 @@ class HeldGrant {
 
   explicit HeldGrant(const Limit& its_limit) : limit(its_limit) {}
 
-  // Whether a grant is held, and whether `units` of it may be used at `now`.
+  // Whether a grant is held.
   bool holds() const { return grant_.units > 0; }
+  // Whether `units` of the grant may be used at `now`.
   bool MayTake(std::int64_t units, BootTime now) const {
     return holds() && now < end_ && units <= left_;
   }
 
-  // Uses `units`; negative: puts them back. REQUIRES: MayTake(units)
+  // Uses `units` of the grant; a negative number puts units back. REQUIRES: MayTake(units)
   void Take(std::int64_t units);
 
-  // The counter's state when the store decided, less what was used here since then; and the time of
-  // the store's decision.
+  // The counter's state when the store decided, less what was used here since then.
   const CounterSnapshot& seen() const { return seen_; }
+  // The time of the store's decision.
   Time decided_at() const { return decided_at_; }
 
   // Returns the grant that is held, and stops holding it. REQUIRES: holds()
@@ -49,9 +50,9 @@ class HeldGrant {
   bool EndsSoon(BootTime now) const;
 
   // A check that returned or wanted a grant has been answered by the store, or has failed. If
-  // `may_keep`, holds the grant that arrived, or the one that could not be returned. Returns
-  // whether it holds one of these. `unused`: the unused units of an earlier grant that was just
-  // taken out, to make room for the grant that arrived.
+  // `may_keep`, holds the grant that arrived, or the grant that could not be returned. Returns
+  // whether it does. `unused`: if an earlier grant was just taken out to make room for the grant
+  // that arrived, the unused units of the earlier grant.
   bool Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused);
 
   // The counter was reset: a grant that is held or on its way is not used any more.

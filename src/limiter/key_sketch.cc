@@ -53,8 +53,8 @@ std::uint32_t KeySketch::LeastFrequent() {
   return next_;
 }
 
-// Returns true with probability 1/(count + 1): if the upper half of a linear congruential generator
-// (Knuth's MMIX) is below 2^32 / (count + 1).
+// Returns true with probability 1/(count + 1): if the upper half of the next number of a linear
+// congruential generator (Knuth's MMIX) is below 2^32 / (count + 1).
 bool KeySketch::AdmitsOver(std::uint64_t count) {
   random_ = random_ * 6364136223846793005 + 1442695040888963407;
   return (random_ >> 32) * (count + 1) >> 32 == 0;

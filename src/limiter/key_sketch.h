@@ -1,8 +1,9 @@
-// The most frequent keys of a stream in bounded memory. If there is no room for a new key, it
-// replaces the least frequent key, which was counted n times, with probability 1/(n + 1). The count
-// of the new key then starts at n, because on average the new key was seen that often before (Ben
-// Basat et al., "Randomized Admission Policy for Efficient Top-k and Frequency Estimation", 2017).
-// Rare keys hardly ever replace another key, even if there are very many of them.
+// The most frequent keys of a stream, in bounded memory. If there is no room for a new key, the new
+// key replaces the least frequent key with probability 1/(n + 1), where n is the count of the least
+// frequent key. The count of the new key then starts at n, because on average the new key was seen
+// n times before (Ben Basat et al., "Randomized Admission Policy for Efficient Top-k and Frequency
+// Estimation", 2017). Rare keys hardly ever replace another key, even if there are very many of
+// them.
 //
 // Not thread-safe.
 #pragma once

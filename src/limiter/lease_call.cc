@@ -44,7 +44,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   (name_.local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
-// Sets the units used of each counter that counts an amount in `usage`.
+// Sets the used units of each counter that counts an amount of `usage`.
 Result<void> LeaseCall::Interpret(const Usage& usage) {
   if (auto valid = ValidateUnits(usage.cost.value_or(1), usage.amounts); !valid) return valid;
   auto values = name_.amounts;
@@ -152,7 +152,7 @@ void LeaseCall::OnFailure(StoreFailure failure) {
   const bool may_be_lost = settles && asks_for_another_;
   const std::string_view fate =
       may_be_lost
-          ? "settle it again: the server that granted the lease may not have reported it yet"
+          ? "settle the lease again: the server that granted it may not have reported it yet"
       : is_queued ? "the lease will be settled when the store answers"
       : settles   ? "too many settlements already wait for the store"
                   : "the lease is valid until its ttl has passed";

@@ -31,7 +31,7 @@ struct LeaseReport {
   LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled if the lease is open
   Duration ttl{};                                 // kRenew: what remains
   Time ends;                                   // kInspect: when the lease ends if it is not renewed
-  std::vector<LeasedLimit> limits;             // if kSettled and a lease of units
+  std::vector<LeasedLimit> limits;             // of a lease of units, if kSettled
   std::vector<std::string> uncounted_amounts;  // that no limit of the lease counts
   std::vector<LeaseName::Amount> taken;        // the amounts with which the lease was taken
 };
@@ -57,16 +57,16 @@ class LeaseCall : private StoreCheck {
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
   // Runs the action and calls OnLease exactly once, on the same thread, possibly before Start
-  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle; for kRelease, only
-  // the last two members of `usage` are used.
+  // returns. `caller_deadline` is the caller's deadline. `usage` is for kSettle; for kRelease, only
+  // its last two members may be set.
   void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
              const Usage& usage = {});
 
  private:
-  // Errors: kInvalidArgument: malformed id or amounts. kNotFound: the lease to renew has expired,
-  // and cannot be taken again. kUnavailable: the store failed. kDeadlineExceeded: the caller's
-  // deadline passed. After the last two errors, the lease is held until it expires, unless the
-  // message says that it will be settled.
+  // Errors: kInvalidArgument: malformed id or amounts. kNotFound: the lease to renew has expired or
+  // was released, and cannot be taken again. kUnavailable: the store failed, or perhaps does not
+  // have the lease yet. kDeadlineExceeded: the caller's deadline passed. After the last two errors,
+  // the lease is held until it expires, unless the message says that it will be settled.
   virtual void OnLease(const Result<LeaseReport>& report) = 0;
 
   void OnDecided() override;

@@ -38,8 +38,8 @@ struct LeaseName {
   };
   struct Counter {
     std::string key;
-    // In a lease of slots alone, this is AnySlots, or the limit itself if it follows the load. The
-    // members below are then not used.
+    // In a lease of slots alone: the counter's limit if that limit follows the load, otherwise
+    // AnySlots; the members below are not used.
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
@@ -62,18 +62,18 @@ struct LeaseName {
   // Granted in this server's memory while the store failed.
   bool local = false;
   bool units = false;  // a lease of units, not only of slots
-  // When the slots were taken, on the store's clock, if a limit follows the load.
+  // Set if a limit follows the load: when the slots were taken, on the store's clock.
   std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct
   std::vector<Counter> counters;  // at least one, keys are distinct
 
   bool operator==(const LeaseName&) const = default;
 
-  // Adds a counter of a check that takes units. `amount_of` returns the value of a named amount.
+  // Adds a counter to a lease of units. `amount_of` returns the value of a named amount.
   void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
            const std::function<std::int64_t(std::string_view)>& amount_of);
 
-  // Adds the slots of a counter, for an id of slots alone.
+  // Adds a counter to a lease of slots alone.
   void AddSlots(const CounterCheck& counter);
   // Sets `taken`, if a limit follows the load.
   void SetTaken(Time at);
@@ -102,13 +102,13 @@ struct LeaseName {
   static std::string DomainOf(const Counter& counter);
 };
 
-// The id in the store of a lease that was granted while the store failed. It differs from the
-// original id, because the store may also have granted a lease under the original id, but too late.
-// That lease is settled when the reply arrives.
+// If a server granted a lease while the store failed, the store keeps the lease under this id. It
+// differs from the original id, because the store may have granted the same check under the
+// original id, but too late. The lease under the original id is then given back.
 LeaseId NameInStore(const LeaseId& local);
 
-// The limit of a counter whose slots a lease holds. It only marks the counter as one of slots; the
-// number of slots is not tested.
+// The limit of a counter whose slots a lease holds. It only marks the counter as a counter of
+// slots: the limit's number of slots is not tested.
 const Limit& AnySlots();
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ namespace sluice {
 
 void AppendLimit(const Limit& limit, std::string& out);
 
-// Empty if no rule file can contain such a limit.
+// Empty if `text` stands for no limit that a rule file can contain.
 std::optional<Limit> ParseLimitText(std::string_view text);
 
 }  // namespace sluice

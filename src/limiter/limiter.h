@@ -1,4 +1,4 @@
-// The limiter: what all calls of a server share. These are the current rules, the store, and the
+// The limiter: what all calls of a server share, such as the current rules, the store, and the
 // fallback for store failures.
 //
 // Thread-safe.
@@ -28,8 +28,8 @@ class Limiter {
   struct Options {
     // How long a check waits for the store; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
-    // Whether to decide checks without asking the store, if this server remembers that a counter is
-    // full or holds a grant. Not useful if the store is in this process.
+    // Whether remembered denials, and grants that this server holds, decide checks without the
+    // store. Not useful if the store is in this process.
     bool deny_cache = false;
   };
 
@@ -74,8 +74,8 @@ class Limiter {
   // result.
   void GiveLeaseBack(std::string_view lease_id) const;
 
-  // Sets the deadlines of `check` in the store. A caller who asked at `now` and waits until
-  // `deadline` then gets the answer in time.
+  // Sets the deadlines by which the store must decide `check`, so that a caller who asked at `now`
+  // and waits until `deadline` gets the answer in time.
   void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
 
  private:

@@ -53,7 +53,8 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
                                           kBounds)),
       lost_writes(
           metrics.CounterFor("sluice_lost_writes_total",
-                             "Charges and refunds that were lost because the store failed.")),
+                             "Charges and refunds that were lost, or perhaps lost, because the "
+                             "store failed.")),
       units_owed(Units(metrics, "owed")),
       units_not_kept(Units(metrics, "not_kept")),
       units_unknown(Units(metrics, "unknown")),

@@ -30,7 +30,7 @@ class LimiterMetrics {
   Histogram& check_duration;
   // From asking the store to its answer, or to its failure.
   Histogram& store_duration;
-  // Charges and refunds that a counter did not get, or may not have got, because the store failed.
+  // Charges and refunds that were lost for some counter, or perhaps lost, because the store failed.
   Counter& lost_writes;
   // Units of cost admitted without the store, by outcome.
   Counter& units_owed;      // to be charged when the store is back
@@ -48,7 +48,7 @@ class LimiterMetrics {
   }
   void CountRefused(ErrorCode code) const;
   void Count(LeaseOutcome outcome) const;
-  // What a settlement of a lease of units has changed.
+  // Counts what a settlement of a lease of units has changed.
   void CountSettled(const StoreCheck& settlement) const;
 
  private:

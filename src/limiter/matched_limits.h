@@ -1,5 +1,5 @@
-// The rules that match a request, and the limits of these rules: what the rules decide without
-// counting, and a counter for each limit.
+// The rules that match a request. Finds what they decide without counting, and collects a counter
+// for each of their limits.
 //
 // One thread. Keeps its memory between requests. Valid as long as the rule index.
 #pragma once
@@ -60,7 +60,7 @@ class MatchedLimits {
   MatchResult matched_;
   std::string keys_;  // the memory of the counters' keys
   bool has_enforced_ = false;
-  bool exempt_ = false;  // an enforced rule matches, but no limit applies
+  bool exempt_ = false;  // an enforced rule exempts the request, or a limit was skipped
   bool skipped_ = false;
 };
 

@@ -37,7 +37,8 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
     if (size_.fetch_add(1) == 0 && on_first) on_first();
   }
   Charge& charge = found->second;
-  // Overrides may apply several limits to one counter. The largest of them can hold all units.
+  // Overrides can give one counter several limits. The charge keeps the largest of these limits,
+  // which can hold all units.
   if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
   Advance(charge.shared, charge.charged, now);
   const CoalescedChecks taking{.demand = {{}, units}, .granted = 1, .now = now};

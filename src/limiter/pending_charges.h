@@ -1,7 +1,7 @@
 // Units that this server admitted without the store. The store is charged with them when it is
-// back. There is one sum per counter, which expires when the counter would expire.
+// back. Each counter has one sum. The sum expires when the counter would expire.
 //
-// Thread-safe. Holds kMaxCounters; further charges are dropped.
+// Thread-safe. Holds at most kMaxCounters sums; charges to further counters are dropped.
 #pragma once
 
 #include <array>
@@ -40,11 +40,11 @@ class PendingCharges {
     CounterSnapshot before;
   };
 
-  // Empty: there is no room.
+  // Adds `units` to the counter's sum. Empty: there is no room.
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
-  // Undoes an addition of `units`, except `used` of them, as far as the units still count. Returns
-  // false if the sum to which they were added no longer exists, for example after a Take.
+  // Undoes an addition of `units` (but keeps `used` of them), as far as the units still count.
+  // Returns false if the sum of the addition no longer exists, for example after a Take.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -52,7 +52,7 @@ class PendingCharges {
   };
   bool Undo(std::string_view key, Part part, Time now);
 
-  // The number of units that still count, including those that Take returned and that are not
+  // The number of units that still count, including units that Take has returned and that are not
   // settled yet.
   std::int64_t Find(std::string_view key, Time now) const;
 
@@ -65,16 +65,16 @@ class PendingCharges {
     Limit limit;  // the rule's
     std::int64_t units = 0;
     Limit shared;          // for this server's share
-    CounterState charged;  // of `shared`, starting from a new counter
+    CounterState charged;  // a counter of `shared` with only these units
     std::uint64_t serial = 0;
-    int pause = 0;  // the number of Takes that leave it out
+    int pause = 0;  // Take leaves it out this many times
   };
   std::vector<Charge> Take(std::size_t most, Time now);
 
   // The store has applied a charge that Take returned, or may have applied it.
   void Settle(const Charge& charge);
   // Puts back a charge that Take returned and that the store has not applied, unless the counter
-  // was reset meanwhile. The next `pause` Takes leave it out.
+  // was reset meanwhile. Take leaves the charge out the next `pause` times.
   void PutBack(Charge charge, Time now, int pause = 0);
 
   // The counter was reset.
@@ -87,7 +87,7 @@ class PendingCharges {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // When a Take has looked at this many charges, it finishes its shard, and looks at no other.
+  // When a Take has looked at this many charges, it finishes the current shard and ends.
   static constexpr std::size_t kMostLookedAt = 4 * kMaxCounters / kShards;
 
   struct Shard {
@@ -104,8 +104,8 @@ class PendingCharges {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
-  // The shard where the next Take starts. Each Take starts at another shard, so that a charge which
-  // the store keeps refusing does not block others.
+  // The shard where the next Take starts. Each Take starts one shard further, so that a charge that
+  // the store keeps refusing does not block other charges.
   std::atomic<std::size_t> next_shard_{0};
 };
 

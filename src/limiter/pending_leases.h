@@ -1,6 +1,6 @@
-// Leases that this server granted while the store failed, and the changes not yet reported to the
-// store. Once a lease is reported, the store counts its slots until the lease is released or
-// expires, and settles its units.
+// Leases that this server granted while the store failed, and their changes that were not yet
+// reported to the store. Once a lease is reported, the store counts its slots until the lease is
+// released or expires, and settles its units.
 //
 // Thread-safe. Holds at most kMaxLeases; further leases are not reported.
 #pragma once
@@ -41,7 +41,7 @@ class PendingLeases {
     std::int64_t used = kAsTaken;  // units; known once the lease is settled
   };
 
-  // A change of one lease to report to the store.
+  // A change of one lease, to be reported to the store.
   struct Change {
     LeaseId id{};
     std::vector<Held> held;
@@ -63,12 +63,12 @@ class PendingLeases {
   // Removes and returns a lease of units that was not reported, to be settled without the store.
   // Empty if there is no such lease.
   std::optional<Change> Withdraw(const LeaseId& id);
-  // Reports that the lease is settled with the units `used`, in the order of `held`. Returns false
-  // if the lease is unknown.
+  // The lease was settled with the units `used`, in the order of `held`: queues this change for the
+  // store. Returns false if the lease is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
 
-  // It is unknown whether the store was charged with the units of this counter that unreported
-  // leases hold. So from now on, settling these leases does not change the counter.
+  // Unreported leases hold units of this counter, and it is unknown whether the store was charged
+  // with these units. So from now on, settling these leases does not change the counter.
   void Leave(std::string_view key);
 
   // The counter was reset: no lease holds anything of it any more.
@@ -90,7 +90,7 @@ class PendingLeases {
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
-  // Puts back a change that the store did not apply, or may not have applied. The next `pause`
+  // Puts back a change that the store did not apply, or perhaps did not apply. The next `pause`
   // Takes leave the lease out.
   void PutBack(const Change& change, int pause = 0);
 
@@ -101,7 +101,7 @@ class PendingLeases {
     SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
     int pause = 0;            // the number of Takes that leave it out
-    bool entered = false;     // units: the store has the record, until PutBack resets this
+    bool entered = false;     // units: the record was sent; PutBack resets this
   };
   using Entries = std::map<LeaseId, Entry>;
 
@@ -112,7 +112,7 @@ class PendingLeases {
 
   Mutex mutex_;
   Entries entries_ SLUICE_GUARDED_BY(mutex_);
-  // Both hold ids of entries_ only, each at most once.
+  // The next two hold only ids of entries_, each id at most once.
   std::map<std::uint64_t, LeaseId> queue_ SLUICE_GUARDED_BY(mutex_);  // by place, oldest first
   std::set<std::pair<SteadyTime, LeaseId>> expiries_ SLUICE_GUARDED_BY(mutex_);
   std::uint64_t next_place_ SLUICE_GUARDED_BY(mutex_) = 1;

@@ -2,8 +2,8 @@
 // from these states. Every answer of the store updates a state, so an update must be cheap: a keyed
 // hash finds a group of four entries, each of one cache line.
 //
-// Thread-safe. Holds kMaxCounters; when a group is full, entries that count nothing are evicted
-// first, then the least recently seen.
+// Thread-safe. Holds at most kMaxCounters. If a group is full, an entry that counts nothing is
+// evicted. If there is none, the least recently seen entry is evicted.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// An estimate of the store's clock: this server's clock plus the offset seen in answers. So the
-// windows of local counters end at the same time as the store's.
+// An estimate of the store's clock: this server's clock plus the offset seen in answers. So windows
+// of local counters end at the same time as windows in the store.
 //
 // Thread-safe.
 #pragma once
@@ -19,8 +19,8 @@ class StoreClock final : public Clock {
     return own_.Now() + Duration(ahead_.load(std::memory_order_relaxed));
   }
 
-  // Updates the offset from a new answer of the store; reads this server's clock at most once a
-  // second. `now` is approximately the current time.
+  // Updates the offset from the time in an answer of the store, at most once a second. `now` is
+  // approximately the current time.
   void Learn(Time at_store, SteadyTime now) {
     const auto count = now.time_since_epoch().count();
     if (count < next_.load(std::memory_order_relaxed)) return;

@@ -1,8 +1,8 @@
-// The keys that are denied most and used most, counted while somebody watches, in bounded sketches:
-// one pair for each io thread.
+// The keys that are denied most, and the keys that are used most. They are counted while somebody
+// watches, in two bounded sketches for each io thread.
 //
-// Thread-safe. A check reads one atomic while nobody watches. Otherwise it takes its thread's own
-// lock, and waits for the lock only while Read copies that thread's entries.
+// Thread-safe. If nobody watches, a check only reads one atomic. Otherwise it takes a lock of its
+// thread, for which it waits only while Read copies the thread's entries or Stop frees them.
 #pragma once
 
 #include <array>
@@ -31,15 +31,15 @@ class TopKeys {
   // Stops counting and frees the memory.
   void Stop() SLUICE_EXCLUDES(control_);
 
-  // Counts a check that limits decided: as denied for each counter that denied it, and if `taken`,
-  // as used for each counter that was charged. `limits` are the answers to the counters of `check`,
-  // or some of these answers.
+  // Counts a check that limits decided. A key counts as denied if its counter denied the check. If
+  // `taken`, a key counts as used if its counter was charged. `limits` has one answer for each
+  // counter of `check`, or for some of them.
   void Note(const StoreCheck& check, std::span<const LimitAnswer> limits, bool taken) {
     if (period_.load(std::memory_order_relaxed) == 0) return;
     NoteWatched(check, limits, taken);
   }
 
-  // Highest counts first, at most `most`; the sum of all threads.
+  // The sums over all threads: at most `most` keys of each kind, highest counts first.
   struct Keys {
     std::vector<KeySketch::Entry> denied, used;
   };

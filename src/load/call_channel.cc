@@ -23,7 +23,7 @@ class CallChannel::Call final : public GrpcCall {
     }
   }
 
-  // Ends the call because the connection is lost or abandoned.
+  // Fails the call: the connection is lost, or the worker stops waiting.
   void Fail(const GrpcStatus& status) {
     timer_.Cancel();
     asleep_ = false;

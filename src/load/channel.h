@@ -24,7 +24,7 @@ class Channel {
     const Plan& plan;
     RequestWriter writer;
     Recorder recorder;
-    std::function<void()> on_room;  // called when a message ends outside of Receive
+    std::function<void()> on_room;  // called when a timer, not an answer, ends a message
   };
 
   virtual ~Channel() = default;

@@ -11,11 +11,11 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// The tags of number fields, and of text or message fields. rate_limiter.proto has the field
-// numbers.
+// The tag of a number field. rate_limiter.proto has the field numbers.
 constexpr std::uint32_t NumberTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
 }
+// The tag of a text or message field.
 constexpr std::uint32_t BytesTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }

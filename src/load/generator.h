@@ -20,9 +20,9 @@ namespace sluice::load {
 
 class Generator {
  public:
-  // Returns when all connections are established. Errors: GrpcStatus::kUnavailable if a connection
-  // fails, and kInvalidArgument if the plan's TLS files are invalid or the server allows fewer
-  // messages in flight than the plan requires.
+  // Returns when all connections are established. Errors: kUnavailable if a connection fails;
+  // kInvalidArgument if the plan's TLS files are invalid, or if the server allows fewer messages in
+  // flight than the plan requires.
   static Result<std::unique_ptr<Generator>> Start(const Plan& plan);
 
   // Stops, and waits until all messages have ended.

@@ -16,7 +16,7 @@ class PreciseTimer final : public net::EventHandler {
   PreciseTimer(net::EpollLoop& loop, std::function<void()> on_time);
   ~PreciseTimer() override;
 
-  // Calls `on_time` once at `at`, which replaces the previous time. max() stops the timer.
+  // Calls `on_time` once, at `at`. Replaces the time of an earlier call. max() stops the timer.
   void WakeAt(SteadyTime at);
 
  private:

@@ -21,8 +21,8 @@ struct Message {
   SteadyTime start;
   std::uint32_t unanswered = 0;  // number of its checks without a result; 0: not in flight
   bool decided = false;          // whether any check has a decision
-  Duration wait{};               // the wait of the last decision; 0: none
-  bool counted = false;          // whether the message is in the measured part
+  Duration wait{};               // the wait that the last decision requests; 0: none
+  bool counted = false;          // whether the message started in the measured part
 };
 
 // The counts of a run so far, including its warm-up.
@@ -47,10 +47,13 @@ struct LoadStats {
   LatencyHistogram latencies;              // of messages with at least one decision
   LatencyHistogram waits;                  // requested by answers
   Duration waited{};                       // sum of `waits`
-  Duration elapsed{};  // measured time, to the end of the load, all answers and all waits
+  // The measured time, until the last message and the last wait have ended. An open loop without a
+  // maximum number of messages is measured at least until its planned end, unless all connections
+  // are lost.
+  Duration elapsed{};
   std::chrono::duration<double> cpu{};  // CPU time of the generator's threads in `elapsed`
   std::uint64_t messages = 0;           // messages sent
-  std::uint64_t late = 0;               // messages that the generator sent more than kLate late
+  std::uint64_t late = 0;               // sent more than kLate late although a channel had room
   Duration latest{};                    // the largest such delay
   std::string lost;                     // why all connections were lost; empty if some remain
 
@@ -81,10 +84,10 @@ class Recorder {
   // Records the result of one check of the message.
   void Record(Message& message, const CheckResult& result);
 
-  // Fails all checks of the message that have no result yet.
+  // Fails the message's checks that have no result yet.
   void Fail(Message& message, const GrpcStatus& status);
 
-  // Extends the measured time to `end`, unless it is longer already.
+  // If the measured time ends before `end`, extends it to `end`.
   void ExtendTo(SteadyTime end);
 
   const Progress& progress() const { return progress_; }

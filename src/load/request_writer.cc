@@ -8,7 +8,7 @@
 namespace sluice::load {
 namespace {
 
-// The number of digits of all keys. Request ids have the same range.
+// The number of digits of a key. Request ids have as many digits.
 constexpr std::size_t kDigits = 7;
 static_assert(kMaxInFlight <= kMaxKeys);
 
@@ -29,7 +29,7 @@ void WriteDigits(std::uint32_t number, char* out) {
     out[i] = static_cast<char>('0' + number % 10);
 }
 
-// A map entry for an attribute, which ends with the digits of its value.
+// The map entry of an attribute. Ends with the digits of the attribute's value.
 std::string Attribute(std::string_view name) {
   std::string entry;
   AppendField(entry, 1, name);

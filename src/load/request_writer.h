@@ -1,5 +1,5 @@
-// Writes a generator's messages, framed for gRPC. Messages have the same size and differ only in
-// digits, so writing one copies a template and sets the digits.
+// Writes a generator's messages, framed for gRPC. All messages have the same size and differ only
+// in digits, so Append copies a template and sets the digits.
 //
 // Not thread-safe.
 #pragma once
@@ -18,8 +18,8 @@ class RequestWriter {
   // `seed` determines the sequence of keys.
   RequestWriter(const Plan& plan, std::uint64_t seed);
 
-  // Appends a message of plan.checks checks, each with the next key. On a stream, `id` (below
-  // kMaxInFlight) becomes the request_id of all of them.
+  // Appends a message of plan.checks checks, each with the next key. On a stream, all these checks
+  // get the same request_id, made from `id` (below kMaxInFlight).
   void Append(std::uint32_t id, std::string& out);
 
  private:
@@ -34,7 +34,7 @@ class RequestWriter {
 // The HTTP/2 :path of the RPC.
 const char* PathOf(Rpc rpc);
 
-// The `id` of the message with this request_id, or kMaxInFlight if there is none.
+// The `id` from which Append made `request_id`, or kMaxInFlight if Append did not make it.
 std::uint32_t ParseRequestId(std::string_view request_id);
 
 }  // namespace sluice::load

@@ -1,7 +1,7 @@
-// Determines when messages start. Closed loop: as soon as there is room. Open loop: message i
-// starts at i · interval after the begin, independent of the server. If a message is sent late, its
-// latency counts from the time at which it should have started, and no message is skipped. So the
-// latencies include every stall in full (no coordinated omission).
+// Determines when messages start. In a closed loop, a message starts as soon as there is room. In
+// an open loop, message i starts i · interval after the begin, independent of the server. If a
+// message is sent late, its latency counts from the time at which it should have started, and no
+// message is skipped. So the latencies include every stall in full (no coordinated omission).
 //
 // Not thread-safe. Does not read a clock.
 #pragma once
@@ -18,7 +18,7 @@ namespace sluice::load {
 
 class Schedule {
  public:
-  // The messages of an open loop that belong to this schedule: `first`, `first + step`, ….
+  // This schedule's messages of an open loop: `first`, `first + step`, ….
   struct Pace {
     std::chrono::duration<double> interval{};  // between consecutive messages of all schedules
     std::uint64_t first = 0;
@@ -43,7 +43,7 @@ class Schedule {
     return std::exchange(next_, StartOfNext());
   }
 
-  // When the next message of an open loop is due, or max() if there is none.
+  // When the next message of an open loop is due. max() in a closed loop, or if no message is left.
   SteadyTime next() const { return left_ > 0 && next_ < end_ ? next_ : SteadyTime::max(); }
 
   // Whether the schedule has ended: no message is left to start. `now` matters only in a closed

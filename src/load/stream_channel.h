@@ -1,5 +1,6 @@
-// A channel that sends messages on one CheckLimitStream. Each message has a slot, whose number is
-// the request_id of all its checks and identifies their answers.
+// A channel that sends messages on one CheckLimitStream. Each message has a slot, and its checks
+// get a request_id made from the slot's number. So the request_id of a result identifies the
+// message.
 //
 // Loop thread only.
 #pragma once

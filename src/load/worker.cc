@@ -15,8 +15,8 @@ namespace {
 // The maximum number of messages sent per iteration, so that answers are still read when many
 // messages are due.
 constexpr int kSendsPerIteration = 256;
-// In an open loop, messages are sent in batches, each message at most this much late. A wake-up for
-// each message would take more CPU than the server. Latencies include the delay.
+// In an open loop, messages are sent in batches, which delays each message by up to this time. A
+// wake-up for each message would take more CPU than the server uses. Latencies include the delay.
 constexpr auto kShortestWait = std::chrono::microseconds(100);
 
 // The user and system CPU time of this thread.

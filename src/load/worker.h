@@ -39,12 +39,12 @@ class Worker final : public net::Flushable {
   // REQUIRES: the state is kReady
   void Begin(const Schedule& schedule, SteadyTime measure_from);
 
-  // Sends no more messages, and ends the waits that answers have requested.
+  // No message starts from now on. Ends the waits that answers have requested.
   void Stop();
 
-  // Why a connection failed; empty if all are established.
+  // Why a connection failed; empty if none has failed.
   const std::string& connect_error() const { return connect_error_; }
-  // The maximum number of requests in flight that the server allows on one connection.
+  // How many requests the server allows in flight on one connection.
   std::uint32_t max_streams() const { return max_streams_; }
 
   const Progress& progress() const { return shared_.recorder.progress(); }
@@ -78,10 +78,10 @@ class Worker final : public net::Flushable {
   Channel::Shared shared_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::size_t next_channel_ = 0;
-  SteadyTime iteration_{};     // begin of the iteration that sent_in_iteration_ counts
+  SteadyTime iteration_{};     // begin of the latest iteration that called SendDue
   int sent_in_iteration_ = 0;  // messages sent in that iteration
-  SteadyTime send_at_{};       // when to send next; max(): once a channel has room
-  SteadyTime full_at_{};       // when a message was last due and no channel had room
+  SteadyTime send_at_{};       // when to send next; max(): in the next Flush
+  SteadyTime full_at_{};       // when a due message last found no channel with room
   std::chrono::duration<double> cpu_before_{-1};  // at the measured part's start; negative: not set
   PreciseTimer timer_;
 };

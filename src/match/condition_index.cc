@@ -9,8 +9,9 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-// Calls `visit` for each alternative of `matcher`: if `matcher` holds, one of them holds. Returns
-// false if `matcher` can hold for an absent attribute, and thus cannot be used for filing.
+// Calls `visit` for each alternative of `matcher`. If `matcher` holds, at least one alternative
+// holds. Returns false if `matcher` can hold for an absent attribute, and thus cannot be used for
+// filing.
 template <typename Visit>
 bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
   if (matcher.kind == Kind::kNot) return false;
@@ -22,9 +23,8 @@ bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
                      [&](const Matcher& part) { return VisitAtoms(part, visit); });
 }
 
-// One pattern of one attribute, to count the entries that have it. All regular expressions on an
-// attribute run together, so they share one bucket. All presence tests of an attribute also share
-// one.
+// The entries with one pattern on one attribute. All regular expressions on an attribute run
+// together, so they share one bucket. All presence tests of an attribute also share one bucket.
 struct Bucket {
   AttributeId attribute;
   Kind kind;
@@ -67,9 +67,9 @@ struct MatcherKeyHash {
 // The number of entries in each bucket.
 using Population = std::unordered_map<Bucket, std::uint32_t, BucketHash>;
 
-// How well a condition is suited for filing; lower is better. First the size of the fullest bucket;
-// then the search cost; then, negated, the length of the shortest text, because a longer prefix or
-// network matches less often.
+// How well a condition is suited for filing; lower is better. Compares the size of the fullest
+// bucket, then the search cost, then the negated length of the shortest text or network prefix,
+// because a longer prefix matches less often.
 using Score = std::tuple<std::uint32_t, Kind, std::int64_t>;
 constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), Kind::kExact, 0};
 
@@ -95,7 +95,8 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   auto conditions = CompileAll(lists, attributes);
   if (!conditions) return conditions.error();
   index.conditions_ = std::move(*conditions);
-  // Removing a condition frees the texts that its buckets view, so all conditions are chosen first.
+  // File removes a condition and may free its text, which a bucket views. So all conditions are
+  // chosen before the first entry is filed.
   const auto chosen = ChooseAll(index.conditions_);
   for (EntryId entry = 0; entry < index.conditions_.size(); ++entry) {
     index.File(entry, chosen[entry]);

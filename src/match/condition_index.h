@@ -1,6 +1,6 @@
 // An index of condition lists. Finds the lists that hold for a request, at a cost that does not
-// grow with the number of other lists. Each list is filed under one of its conditions: the one that
-// the fewest other lists share. The other conditions are tested only if that condition holds.
+// grow with the number of other lists. Each list is filed under its rarest condition, which the
+// fewest lists share. The list's other conditions are tested only if this condition holds.
 //
 // Thread-safe: immutable after Build.
 #pragma once
@@ -29,7 +29,7 @@ class ConditionIndex {
   void Find(const RequestAttributes& facts, EntryIds& found) const;
 
  private:
-  // Lists with equal conditions on an attribute share one matcher.
+  // Conditions with equal patterns share one matcher.
   struct CompiledCondition {
     AttributeId attribute = 0;
     std::shared_ptr<const Matcher> matcher;

@@ -30,7 +30,7 @@ void AppendEscapedWith(std::string_view separators, std::string_view text, std::
   AppendEscaped(text, out);
 }
 
-// The position in `key` at which the tag of the limit begins, such as ":fixed_window:1m".
+// The position in `key` at which the limit's tag (such as ":fixed_window:1m") begins.
 std::size_t TagOf(std::string_view key) {
   static const std::vector<std::string> tags = [] {
     std::vector<std::string> all;

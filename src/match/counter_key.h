@@ -12,18 +12,19 @@
 
 namespace sluice {
 
-// A list of attributes and values longer than this is replaced by `#` and a digest.
+// A part of a key that is longer than this is replaced by `#` and a digest: a list of attributes
+// and values, a list of amounts, or the value in the hash tag.
 inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.
 void AppendEscaped(std::string_view text, std::string& out);
 
-// `name`, escaped as by AppendEscaped and with '=' escaped, too; then "=".
+// `name` and "=". In `name`, '=' and the characters that AppendEscaped escapes are escaped.
 std::string AttributeInKey(std::string_view name);
 
-// The limit's part of a key: the tag of its algorithm, its name, and the names of what it counts,
-// unless that is the cost. The weights are not part of the key, so if weights (such as prices)
-// change, the counter continues.
+// The limit's part of a key: the algorithm's tag, the limit's name, and the names of the amounts
+// that the limit counts, unless it counts only the cost. The weights are not part of the key, so
+// the counter continues when weights (such as prices) change.
 std::string CounterTag(const RuleLimit& limit);
 
 // The part of a counter's key that names the caller: "user=42" in
@@ -34,11 +35,12 @@ std::string_view SubjectOf(std::string_view key);
 // A tag that two of the limits share. Empty if all tags differ.
 std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 
-// The name of the counters of an override with `counter: own`, in letters and digits. It depends
+// The part of a key that identifies an override with `counter: own`, in letters and digits. Depends
 // only on the conditions in `match`, not on their order or on the order of the overrides.
 std::string DigestOfMatch(std::vector<Condition> match);
 
-// Replaces the part of `out` from `start` by a digest if it is longer than kMaxKeyValuesBytes.
+// If the part of `out` from `start` on is longer than kMaxKeyValuesBytes, replaces it by `#` and a
+// digest.
 void DigestIfLong(std::size_t start, std::string& out);
 
 }  // namespace sluice

@@ -36,7 +36,8 @@ Result<Matcher> Matcher::Compile(const Pattern& pattern, bool is_address) {
 }
 
 bool Matcher::Matches(const AttributeValue* fact) const {
-  // Tested first, because a nested `not` holds for an absent attribute.
+  // `not` and lists are tested first, because a `not` can hold for an absent attribute, even inside
+  // a list.
   if (kind == Kind::kNot) return !of.front().Matches(fact);
   if (kind == Kind::kAnyOf) {
     return std::ranges::any_of(of, [&](const Matcher& part) { return part.Matches(fact); });

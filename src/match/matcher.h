@@ -1,4 +1,5 @@
-// A compiled Pattern: networks parsed, expressions compiled, addresses in canonical form.
+// A compiled Pattern: networks are parsed, expressions are compiled, and addresses are in canonical
+// form.
 //
 // Thread-safe: immutable after Compile.
 #pragma once
@@ -26,17 +27,17 @@ struct Matcher {
   std::shared_ptr<const re2::RE2> regex;  // kRegex
   std::vector<Matcher> of;                // kAnyOf, kNot
 
-  // With `is_address`, an exact text that is an IP address is converted to its canonical form, like
-  // the values it is compared with. Fails on a bad expression or network; the error contains the
-  // value found and those allowed.
+  // If `is_address`, an exact text that is an IP address is converted to its canonical form, like
+  // the values that it is compared with. Fails on a bad expression or network. The error quotes the
+  // text and says what is allowed.
   static Result<Matcher> Compile(const Pattern& pattern, bool is_address);
 
   // `fact` is null if the request lacks the attribute.
   bool Matches(const AttributeValue* fact) const;
 };
 
-// An expression in RE2's syntax on UTF-8. `.` also matches a newline; otherwise a value with a
-// newline could evade a rule.
+// Compiles an expression in RE2's syntax, for values in UTF-8. `.` also matches a newline;
+// otherwise a value with a newline could evade a rule.
 Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text);
 
 // Whether `pattern` compares the value as an IP address.

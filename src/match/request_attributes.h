@@ -24,7 +24,7 @@ class AttributeTable {
  public:
   struct Entry {
     AttributeId id = 0;
-    bool is_address = false;  // IP addresses are converted to canonical form
+    bool is_address = false;  // values that are IP addresses are converted to canonical form
   };
 
   // Adds `name` if it is not present. Once set, `is_address` stays true.
@@ -50,7 +50,8 @@ struct AttributeValue {
 // One thread at a time. Reuses its memory for each request.
 class RequestAttributes {
  public:
-  // Replaces the previous request. `attributes` must outlive this object's use.
+  // Replaces the previous request. The texts in `attributes` must stay valid while this object is
+  // used.
   void Fill(const AttributeTable& table, std::span<const Attribute> attributes);
 
   // Null if the request lacks the attribute.

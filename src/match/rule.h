@@ -1,5 +1,5 @@
 // The rules as operators write them, after parsing and before indexing: plain values, no behavior.
-// config/ fills them from YAML; RuleIndex compiles them.
+// config/ and envoy/rules/ fill them from YAML. RuleIndex compiles them.
 #pragma once
 
 #include <concepts>
@@ -20,17 +20,17 @@ struct Attribute {
   std::string_view value;
 };
 
-// A condition on the value of one attribute.
+// What a condition requires of an attribute.
 struct Pattern {
-  // In the order of the cost of a search, cheapest first.
+  // In ascending order of search cost.
   enum class Kind : std::uint8_t {
     kExact,   // the value is `text`
     kPrefix,  // the value begins with `text`
     kCidr,    // the value is an IP address in the network `text`
     kExists,  // the attribute is present
     kRegex,   // RE2 `text` matches the whole value
-    kAnyOf,   // one of `of` holds
-    kNot,     // the single element of `of` does not hold; true for an absent attribute
+    kAnyOf,   // at least one element of `of` holds
+    kNot,     // the single element of `of` does not hold, for example for an absent attribute
   };
   Kind kind = Kind::kExists;
   std::string text;
@@ -46,8 +46,8 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-// One part of a counter's key. With prefixes, the value must be an IP address, and only its leading
-// bits count; a value that is not an address counts as absent.
+// One part of a counter's key. If a prefix is set, the value must be an IP address, and only its
+// leading bits are in the key. Any other value counts as absent.
 struct KeyPart {
   std::string attribute;
   std::optional<int> ipv4_prefix;  // 0 to 32
@@ -63,7 +63,7 @@ inline constexpr std::string_view kNameCharacters =
 // An amount of a request that a limit counts.
 struct CountedAmount {
   std::string name;         // kCost, kRequests, or a name that callers give
-  std::int64_t weight = 1;  // units for each 1 of the amount: 1 to kMaxWeight
+  std::int64_t weight = 1;  // units per 1 of the amount; 1 to kMaxWeight
 
   static constexpr std::string_view kCost = "cost";
   static constexpr std::string_view kRequests = "requests";
@@ -72,14 +72,14 @@ struct CountedAmount {
   bool operator==(const CountedAmount&) const = default;
 };
 
-// What a limit counts: the sum of these, in the order of their names. Empty: the cost, with weight
-// 1.
+// What a limit counts: the weighted sum of these amounts, which are sorted by name. If empty, the
+// limit counts the cost, with weight 1.
 using Counts = std::vector<CountedAmount>;
 
-// A limit of a rule. Its counters are named by CounterTag.
+// A limit of a rule. The keys of its counters end with its CounterTag.
 struct RuleLimit {
   Limit limit;
-  std::string name;  // empty: it is the rule's only limit with this tag
+  std::string name;  // may be empty if no other limit of the rule has the same tag
   Counts counts = {};
 
   RuleLimit() = default;
@@ -90,8 +90,8 @@ struct RuleLimit {
   bool operator==(const RuleLimit&) const = default;
 };
 
-// The range of the ttl of leases of units (`lease_ttl` of a request), and the longest ttl that a
-// rule allows by default.
+// For leases of units: the range of a request's `lease_ttl`, and the longest ttl that a rule allows
+// by default.
 inline constexpr Duration kMinLeaseTtl = std::chrono::milliseconds(100);
 inline constexpr Duration kMaxLeaseTtl = std::chrono::days(1);
 inline constexpr Duration kDefaultMaxLeaseTtl = std::chrono::minutes(10);
@@ -109,7 +109,7 @@ struct Limits {
 struct Override {
   std::vector<Condition> match;
   Limits limits;
-  bool own_counter = false;  // false: requests use the rule's own counters where tags are equal
+  bool own_counter = false;  // false: limits share counters with the rule's limits of equal tags
 
   bool operator==(const Override&) const = default;
 };
@@ -120,15 +120,15 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;  // unique in its domain
-  // The rule's name in the keys of its counters. If it is set, the keys have this name and only the
-  // values of `per`. If it is empty, the keys have `name`, and the attributes of `per` with their
-  // values.
+  // The rule's name in the keys of its counters. If it is set, the keys have this name and the
+  // values of the attributes in `per`. If it is empty, the keys have `name`, and both the names and
+  // the values of these attributes.
   std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain
   std::vector<KeyPart> per;      // empty: one counter for all
   Limits limits;
-  std::vector<Override> overrides;  // the first whose match holds applies
+  std::vector<Override> overrides;  // the first override whose `match` holds applies
   bool shadow = false;
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
@@ -141,7 +141,7 @@ struct Rule {
 struct Domain {
   std::string name;
   std::optional<Unmatched> unmatched;  // absent: the server's setting
-  std::string colocate;                // attribute whose value makes the hash tag; empty: none
+  std::string colocate;                // attribute whose value is part of the hash tag; empty: none
   std::vector<Rule> rules;
 
   bool operator==(const Domain&) const = default;

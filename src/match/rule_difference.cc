@@ -18,8 +18,8 @@ struct Difference {
   std::vector<std::string> added, removed, changed;
 };
 
-// A compile-time check that no field is forgotten: a new field breaks the binding. The name and the
-// location of a rule are ignored.
+// The fields that define what a rule does: all except its name and its location. If Rule gets a new
+// field, the binding does not compile, so no field is forgotten.
 auto WhatItDoes(const Rule& rule) {
   const auto& [name, counter, location, match, per, limits, overrides, shadow, missing,
                on_store_failure, deny_cache, max_lease_ttl] = rule;

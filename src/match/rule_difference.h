@@ -1,4 +1,4 @@
-// The changes of a reload by name, for the log.
+// Names the changes of a reload, for the log.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace sluice {
 
 // "2 added (shop/a, shop/b), 1 removed (shop/c)", with the first few names of each kind in
-// alphabetical order; "none changed" if nothing has changed. A moved rule is not a change. "domain
-// shop" stands for the settings of a domain. Thread-safe.
+// alphabetical order; "none changed" if nothing has changed. A rule that has only moved is not a
+// change. "domain shop" stands for the settings of the domain "shop". Thread-safe.
 std::string DescribeDifference(const RuleIndex& before, const RuleIndex& after);
 
 }  // namespace sluice

@@ -39,11 +39,11 @@ struct CompiledOverrides {
   ConditionIndex index;
 };
 
-// The data of a rule that only Match uses. Its index in State::compiled is the rule's id. There may
-// be 100,000 rules; few have overrides.
+// A rule's data that only Match uses. Its index in State::compiled is the rule's id. There may be
+// 100,000 rules, of which few have overrides, so overrides are allocated separately.
 struct CompiledRule {
   std::vector<KeySource> key;
-  std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value
+  std::optional<std::uint32_t> colocated;  // index in `key` of the value in the hash tag
   CompiledLimits limits;
   std::unique_ptr<CompiledOverrides> overrides;  // null: the rule has none
 };
@@ -54,8 +54,8 @@ struct CompiledDomain {
   std::string colocate;   // "user="
   std::optional<AttributeId> colocate_id;
   AttributeTable attributes;
-  StringSet amounts;     // the names in `counts` of the domain's limits
-  ConditionIndex rules;  // entry i is the rule of id first_id + i
+  StringSet amounts;     // all names in the `counts` of the domain's limits
+  ConditionIndex rules;  // entry i is the rule with id first_id + i
   std::uint32_t first_id = 0;
 };
 
@@ -103,14 +103,15 @@ std::vector<IndexedLimit> IndexLimits(const std::vector<RuleLimit>& limits) {
   return indexed;
 }
 
-// Fails if two limits have equal tags: they would share a counter.
+// Fails if two limits of the rule or of one override have equal tags, because they would share a
+// counter.
 Result<void> CheckTags(const Rule& rule) {
   std::string repeated = RepeatedTag(rule.limits.limits);
   for (const Override& other : rule.overrides) {
     if (repeated.empty()) repeated = RepeatedTag(other.limits.limits);
   }
   if (repeated.empty()) return {};
-  return InvalidArgument(fmt::format("{}: rule \"{}\" has two limits {} without different names",
+  return InvalidArgument(fmt::format("{}: rule \"{}\" has two limits {}; their names must differ",
                                      rule.location, rule.name, repeated));
 }
 
@@ -165,7 +166,7 @@ Result<CompiledRule> CompileRule(const Rule& rule, const CompiledDomain& domain)
   return compiled;
 }
 
-// Appends the part of a key for `source`. Returns false if `fact` has no usable value.
+// Appends the value of `source` to a key. Returns false if the request has no usable value.
 bool AppendKeyValue(const KeySource& source, const AttributeValue* fact, std::string& out) {
   if (fact == nullptr) return false;
   if (!source.needs_address()) {
@@ -192,7 +193,7 @@ bool AppendKeyValues(const CompiledRule& rule, const RequestAttributes& facts, s
   return true;
 }
 
-// Returns false if an attribute of the rule's `per` is missing.
+// Returns false if the request has no usable value for an attribute of the rule's `per`.
 bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule,
                     const CompiledLimits& limits, const RequestAttributes& facts,
                     std::string& out) {

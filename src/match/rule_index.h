@@ -40,8 +40,8 @@ struct RuleMatch {
   };
   const IndexedRule* rule = nullptr;
   Outcome outcome = Outcome::kCount;
-  // The limits of the rule or of an override; empty unless kCount. If they are empty with kCount,
-  // an override exempts the request from this rule, but not from others.
+  // The limits of the rule or of an override; empty unless kCount. If they are empty although the
+  // outcome is kCount, an override exempts the request from this rule, but not from others.
   std::span<const IndexedLimit> limits;
   int override_index = -1;  // -1: the rule's own limits
   // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/user=42}:".
@@ -49,21 +49,21 @@ struct RuleMatch {
 };
 
 // The parts of the rule's `per` for which the request has no usable value: the attribute is absent,
-// or must be an IP address but is not. The results are parts of `rule`.
+// or its value must be an IP address but is not. The pointers point into `rule`.
 std::vector<const KeyPart*> MissingParts(const Rule& rule, std::span<const Attribute> attributes);
 
-// The result of Match. Reuse one per thread or call to keep its memory.
+// The result of Match. To reuse its memory, keep one per thread or call.
 struct MatchResult {
   bool domain_known = false;
-  Unmatched unmatched = Unmatched::kAllow;  // the setting of the domain, otherwise of the server
-  std::size_t count = 0;                    // how many of `rules` are filled
+  Unmatched unmatched = Unmatched::kAllow;  // the domain's setting; if absent, the server's
+  std::size_t count = 0;                    // number of filled elements of `rules`
   std::vector<RuleMatch> rules;             // in the order of the rule file
 
   std::span<const RuleMatch> matches() const { return {rules.data(), count}; }
 };
 
-// Finds the rules for requests of another protocol. Part of an index, so that both are always from
-// the same version of the files. Immutable.
+// Finds the rules for requests of another protocol. Part of an index, so that guide and index are
+// always from the same version of the files. Immutable.
 class RuleGuide {
  public:
   virtual ~RuleGuide() = default;
@@ -81,17 +81,17 @@ class RuleIndex {
 
   ~RuleIndex();
 
-  // Finds every rule of `domain` that matches. If attributes have the same name, the last counts.
+  // Finds every matching rule of `domain`. If attributes have the same name, the last one counts.
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
 
   // Whether a limit of `domain` counts `amount`.
   bool IsCounted(std::string_view domain, std::string_view amount) const;
 
-  // Null if Build was given none.
+  // Null if Build got no guide.
   const RuleGuide* guide() const;
 
-  // The settings of each domain, without its rules, which are in rules().
+  // The settings of the domains. In each, `rules` is empty: see rules().
   std::span<const Domain> domains() const;
 
   // All rules, by id.

@@ -147,8 +147,8 @@ void ValueIndex::LinkPrefixes() {
   added_prefixes_.clear();
 }
 
-// If any of the texts is a prefix of `value`, the longest such text is the last text that does not
-// sort after `value`, or an ancestor of this last text.
+// Let L be the last text that does not sort after `value`. If any text is a prefix of `value`, the
+// longest such text is L or an ancestor of L.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
   const auto after = std::ranges::upper_bound(prefixes_, value, {}, &Prefix::text);
   std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;

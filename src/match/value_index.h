@@ -1,7 +1,7 @@
-// For one attribute: finds the entries whose pattern matches a value. One table per kind of
-// pattern, whose search cost hardly grows with its size: exact values by hash, prefixes by binary
-// search, networks by one hash per prefix length in use, and all regular expressions by one
-// automaton.
+// For one attribute: finds the entries whose pattern matches a value. Each kind of pattern has a
+// table, and a table's search cost hardly grows with its size: exact values are found by hash,
+// prefixes by binary search, networks by one hash per prefix length in use, and all regular
+// expressions by one automaton.
 //
 // Thread-safe after Freeze.
 #pragma once
@@ -42,12 +42,13 @@ class ValueIndex {
  private:
   struct Prefix {
     std::string text;
-    // The position of the longest other prefix that is a prefix of this one; -1: none.
+    // The position of the longest other prefix with which `text` begins; -1: none.
     std::int32_t parent = -1;
     EntryIds entries;
   };
-  // An entry under an exact value, and the position of the value's previous entry; -1: none. Most
-  // values have one entry, and a vector for each value would need more memory than the value.
+  // An entry with an exact value, and the position of the previous entry with the same value, or -1
+  // if there is none. Most values have one entry, so a vector for each value would need more memory
+  // than the value itself.
   struct Link {
     EntryId entry;
     std::int32_t before;
@@ -61,7 +62,7 @@ class ValueIndex {
   void FindPrefixes(std::string_view value, EntryIds& found) const;
   void FindNetworks(const IpAddress& address, EntryIds& found) const;
 
-  // By value: the index in `links_` of its last entry.
+  // For each exact value, the index in `links_` of its last entry.
   std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> exact_;
   std::vector<Link> links_;
   std::map<std::string, EntryIds, std::less<>> added_prefixes_;  // until Freeze

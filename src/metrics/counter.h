@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// The number of thread slots. A thread writes to the cell of a metric that belongs to the thread's
-// slot. Few threads share a slot, which reduces contention on cache lines.
+// The number of thread slots. A counter or histogram has cells for each slot, and a thread writes
+// only to the cells of its slot. Few threads share a slot, which reduces contention on cache lines.
 inline constexpr std::size_t kThreadSlots = 16;
 
 // The slot of the calling thread, from 0 to kThreadSlots - 1. Constant for a thread.
@@ -34,10 +34,10 @@ struct CounterBlock {
   std::array<Line, kThreadSlots> lines;
 };
 
-// A number that only increases: each thread adds to a separate cell, and Value sums the cells.
+// A number that only increases. Each thread adds to the cell of its slot, and Value sums the cells.
 class Counter {
  public:
-  // REQUIRES: `cell` < CounterBlock::kCounters, used by no other counter.
+  // REQUIRES: `cell` < CounterBlock::kCounters, and no other counter uses this cell of `block`.
   Counter(CounterBlock& block, std::size_t cell) : block_(block), cell_(cell) {}
   Counter(const Counter&) = delete;
   Counter& operator=(const Counter&) = delete;

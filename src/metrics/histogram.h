@@ -1,5 +1,6 @@
-// A histogram of durations: counts each observation in the first bucket whose bound it does not
-// exceed. Observe makes two relaxed additions to the thread's cells; Read sums the cells.
+// A histogram of durations: counts each observation in the first bucket whose bound is at least as
+// large as the observation. Observe makes two relaxed additions to the cells of the thread's slot.
+// Read sums the cells.
 //
 // Thread-safe. Created and owned by MetricsRegistry.
 #pragma once

@@ -47,9 +47,9 @@ class MetricsRegistry {
                           std::span<const Histogram::Duration> bounds,
                           const MetricLabels& labels = {});
 
-  // Adds a metric whose value Render reads by calling `read`. The metric is a counter if `name`
-  // ends in "_total", else a gauge. Only the first `read` for a name is used. `read` must be
-  // thread-safe, and valid as long as Render may be called.
+  // Adds a metric whose value Render and Read get by calling `read`. The metric is a counter if
+  // `name` ends in "_total", else a gauge. Only the first `read` for a name is used. `read` must be
+  // thread-safe, and valid as long as Render or Read may be called.
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
 
   struct Sample {

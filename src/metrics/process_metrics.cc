@@ -44,7 +44,7 @@ double ResidentBytes() { return Stat(kResidentPages) * static_cast<double>(sysco
 
 double VirtualBytes() { return Stat(kVirtualBytes); }
 
-// In seconds since the Unix epoch: the boot time plus the process' start after boot.
+// In seconds since the Unix epoch: the boot time plus the time from boot to the process' start.
 double StartTime() {
   std::ifstream file("/proc/stat");
   std::string word;

@@ -24,11 +24,12 @@ std::uint16_t& PortOf(Endpoint& endpoint) {
 // An errno, or 0.
 int Bind(const Socket& socket, const Endpoint& endpoint, const std::string& unix_path,
          std::optional<mode_t> mode) {
-  // A restarted server can listen before old connections time out; a second listener still fails.
+  // With this option, a restarted server can listen before its old connections time out. A second
+  // listener on the address still fails.
   constexpr int kOn = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Set before bind, so that other users can never connect. bind applies the umask to the mode, so
-  // chmod sets the mode again.
+  // The mode is set before bind, so that other users can never connect. bind applies the umask to
+  // the mode, so chmod sets the mode again.
   if (mode) fchmod(socket.fd(), *mode);
   if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
   if (mode && !unix_path.empty() && chmod(unix_path.c_str(), *mode) != 0) return errno;
@@ -135,8 +136,8 @@ void Acceptor::AcceptFrom(Listener& listener) {
   }
 }
 
-// A pending connection keeps waking the loop. So the reserve descriptor is used to accept and close
-// it.
+// A pending connection would wake the loop again and again. So this function frees the reserve
+// descriptor, and uses it to accept and close the connection.
 void Acceptor::RejectConnections(Listener& listener, int error) {
   reserve_.Close();
   {

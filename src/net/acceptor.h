@@ -33,8 +33,8 @@ class Acceptor {
   };
 
   // Binds and listens. Connections wait in the kernel until Start. Resolving a host name blocks;
-  // addresses that this machine does not have are skipped. Fails with kUnavailable if an address is
-  // in use or not permitted.
+  // addresses that this machine does not have are skipped. Fails with kUnavailable, for example if
+  // an address is in use or not permitted.
   static Result<std::unique_ptr<Acceptor>> Listen(const Address& address, const Options& options);
 
   // Calls Stop.
@@ -70,7 +70,7 @@ class Acceptor {
 
   Address address_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // at least one
-  Socket reserve_;  // closed when descriptors run out, to accept and close a connection
+  Socket reserve_;  // spare descriptor, freed to accept and close a connection if none is left
   EpollLoop* loop_ = nullptr;
   std::unique_ptr<Timer> pause_;
   OnConnection on_connection_;

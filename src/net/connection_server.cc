@@ -57,7 +57,8 @@ void ConnectionServer::Stop(Duration drain, const std::function<bool()>& is_quie
   }
   closed_ = true;
   threads_.RunOnEach([this](EpollLoop& loop) { on(loop).CloseAll(); });
-  // Waits until posted connections have arrived, and the loops have destroyed the closed ones.
+  // Waits until posted connections have arrived, and the loops have destroyed the closed
+  // connections.
   for (std::size_t i = 0; i <= threads_.size(); ++i) threads_.RunOnEach([](EpollLoop&) {});
 }
 

@@ -15,7 +15,8 @@
 
 namespace sluice::net {
 
-// The assignment of a connection to a loop. Counts the connection there until destroyed.
+// The assignment of a connection to a loop. The loop counts the connection until the assignment is
+// destroyed.
 class LoopAssignment {
  public:
   LoopAssignment() = default;
@@ -52,10 +53,11 @@ class IoThreads {
   void Start();
 
   // Ends each thread at the end of an iteration, and waits for the threads. Objects that use a loop
-  // must be destroyed before, or not use the loop afterward. A second call has no effect.
+  // must be destroyed before Stop, or not use the loop after Stop. A second call has no effect.
   void Stop();
 
-  // Runs `task` on one io thread, or on all of them in order, and waits until it returns.
+  // RunOn runs `task` on one io thread. RunOnEach runs it on all io threads, one after the other.
+  // Both wait until `task` returns.
   // REQUIRES: called between Start and Stop, and not on an io thread.
   void RunOn(std::size_t index, const std::function<void(EpollLoop&)>& task);
   void RunOnEach(const std::function<void(EpollLoop&)>& task);

@@ -39,7 +39,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // The loop of the calling thread, or null if it is not an io thread.
+  // The loop of the calling thread, or null if the thread is not an io thread.
   static Loop* Current();
 
   // The index of the loop's io thread, from 0.
@@ -68,10 +68,11 @@ class Loop {
   // Calls `flushable.Flush()` once at the end of this iteration.
   void RequestFlush(Flushable& flushable);
 
-  // Destroys `object` at the end of this iteration, for objects that may be on the call stack.
+  // Destroys `object` at the end of this iteration. For objects whose functions may be running.
   void DisposeLater(std::unique_ptr<Disposable> object);
 
-  // Wraps a connected socket in a transport that is flushed in `stage`. Inactive until Start.
+  // Wraps a connected socket in a transport that is flushed in `stage`. The transport is inactive
+  // until its Start.
   virtual TransportPtr Adopt(Socket socket, FlushStage stage) = 0;
 
   // Connects to `address` and calls `done` once, after Connect has returned, with the transport or

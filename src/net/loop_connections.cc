@@ -6,16 +6,16 @@
 namespace sluice::net {
 namespace {
 
-// If the server is full, a loop closes one in kRoomPart of its connections at a time, because
-// choosing connections examines all of them.
+// If the server is full, a loop closes 1/kRoomPart of its connections at a time, because each
+// choice examines all of them.
 constexpr std::size_t kRoomPart = 32;
 
 // If `spares_more`, a connection that has waited less than this for its peer is spared, because
 // connections on another loop may have waited longer.
 constexpr std::chrono::milliseconds kGrace(50);
 
-// The maximum number of connections without a place on a loop. A further one replaces the oldest
-// of them.
+// The maximum number of connections without a place on a loop. A further connection replaces the
+// oldest of them.
 constexpr std::size_t kMostWithoutPlace = 16;
 
 SteadyTime EndOfAge(Loop& loop, Duration max_age) {
@@ -177,7 +177,7 @@ std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::
   return victims;
 }
 
-// Draining a connection may close it.
+// Draining a connection may close it and remove it from all_.
 void LoopConnections::Drain() {
   draining_ = true;
   for (auto it = all_.begin(); it != all_.end();) (*it++)->Drain();

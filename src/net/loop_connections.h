@@ -1,5 +1,6 @@
-// The connections of a server: counts those on all loops, owns those on one loop, and chooses which
-// to close to make room for a new connection or to free memory.
+// The connections of a server. ConnectionCount counts the connections on all loops. LoopConnections
+// owns the connections on one loop, and chooses which to close to make room for a new connection or
+// to free memory.
 #pragma once
 
 #include <atomic>
@@ -27,15 +28,15 @@ namespace sluice::net {
 // A connection that has a place.
 struct Occupant {
   enum class State : std::uint8_t {
-    kBusy,    // its peer waits for an answer; never closed
+    kBusy,    // its peer waits for an answer; never chosen
     kIdle,    // its peer has no request now, but had one before
     kUnused,  // its peer has not sent a request yet
     kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;
   SteadyTime since;         // in this state
-  std::size_t places = 0;   // connections of its network (Peer::network), on all loops
-  std::size_t waiting = 0;  // connections of its network that wait for their peer, on this loop
+  std::size_t places = 0;   // its network's connections on all loops; see Peer::network
+  std::size_t waiting = 0;  // its network's connections on this loop that wait for their peers
 
   bool waits_for_peer() const { return state == State::kUnused || state == State::kStuck; }
 };
@@ -43,19 +44,21 @@ struct Occupant {
 // Returns the indices of at most `count` occupants to close, in the order to close them.
 //
 // Usually, occupants of networks with more than `share` places come before all others. Within these
-// two groups, stuck occupants come first, then unused ones, then idle ones. Equal ones are ordered
-// by `since`, the oldest first, then by index. Networks with fewer places than `newcomer.places`
-// are spared. `newcomer` describes the new connection and its network.
+// two groups, stuck occupants come first, then unused ones, then idle ones. Occupants of the same
+// group and state are ordered by `since`, the oldest first, then by index. Networks with fewer
+// places than `newcomer.places` are spared. `newcomer` describes the new connection and its
+// network.
 //
-// If more than half of the occupants wait for their peers, only waiting occupants are chosen, the
-// longest wait first. Networks with fewer waiting occupants than `newcomer.waiting` are spared, and
-// also occupants whose `since` is later than `newcomer.since`. So a proxy with many connections in
-// use keeps them while many other addresses only open connections.
+// If more than half of the occupants wait for their peers, only waiting occupants are chosen, in
+// the order of `since`, the oldest first. An occupant is spared if its network has fewer waiting
+// occupants than `newcomer.waiting`, or if its `since` is later than `newcomer.since`. So a proxy
+// with many connections in use keeps them, even if many other addresses open connections without
+// using them.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        const Occupant& newcomer, std::size_t share,
                                        std::size_t count);
 
-// Counts the open connections of a server that have a place. Thread-safe.
+// Counts a server's open connections that have a place. Thread-safe.
 class ConnectionCount {
  public:
   // A network (Peer::network), and the number of its connections on all loops.
@@ -67,8 +70,7 @@ class ConnectionCount {
   bool TryAdd();
   void Remove() SLUICE_EXCLUDES(mutex_);
 
-  // Enter: a counted connection has been added to a loop. Leave: the connection is about to be
-  // removed from the loop.
+  // Enter is called when a counted connection is added to a loop, and Leave when it is removed.
   Network& Enter(std::string_view network) SLUICE_EXCLUDES(mutex_);
   void Leave(Network& network) SLUICE_EXCLUDES(mutex_);
   // The number of a network's connections on all loops.
@@ -78,7 +80,7 @@ class ConnectionCount {
 
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
-  // Waits until no connection is open. Returns false at `deadline`.
+  // Waits until no connection is open. Returns false if one is still open at `deadline`.
   bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
  private:
@@ -110,9 +112,9 @@ class ServedConnection : public Protocol, public Disposable {
   bool has_place() const { return has_place_; }
 
  protected:
-  // `max_age`: varied by up to 10 % either way, so that clients that connected together do not
-  // reconnect together. Zero: no maximum. `no_place_time`: the life of a connection without a
-  // place.
+  // `max_age` is varied by up to ±10 %, so that clients that connected together do not reconnect
+  // together. If it is zero, there is no maximum. `no_place_time`: the life of a connection without
+  // a place.
   ServedConnection(Loop& loop, TransportPtr transport, bool has_place, Duration max_age = {},
                    Duration no_place_time = {});
 
@@ -152,14 +154,14 @@ class LoopConnections {
   void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
 
   // Closes connections to make room for a connection of the network `newcomer`; see ChooseVictims.
-  // If `spares_more`, also spares networks with less than their share of the places. But while most
-  // occupants wait for their peers, spares occupants that have only just begun to wait instead.
-  // Connections of other loops should be closed before these. Returns false if no connection may be
-  // closed.
+  // If `spares_more`, it also spares connections that may be closed only if other loops cannot make
+  // room. If most occupants wait for their peers, these are the occupants that began to wait less
+  // than kGrace ago. Otherwise, these are the connections of networks with less than their share of
+  // the places. Returns false if no connection may be closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
   // At most `count` connections with a place, in the order to close them; see ChooseVictims.
-  // `network`: the newcomer's; newcomer.waiting becomes the number of its waiting connections.
+  // newcomer.waiting is computed from `network`, the newcomer's network.
   std::vector<ServedConnection*> Victims(Occupant newcomer, std::size_t count,
                                          std::string_view network = {}) const;
   void CloseForRoom(ServedConnection& connection);

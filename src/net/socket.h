@@ -21,8 +21,8 @@ struct Endpoint {
   // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix".
   std::string ToString() const;
 
-  // What limits count as one peer: "192.0.2.1", "2001:db8::/64" or "unix". The owner of an IPv6
-  // address can use all addresses of its /64.
+  // What limits count as one peer: "192.0.2.1", "2001:db8::/64" or "unix". An IPv6 address counts
+  // with its whole /64, because its owner can use every address of it.
   std::string Network() const;
 
   // Converts a unix path or a numeric host. Fails for a host name.
@@ -44,7 +44,7 @@ class Socket {
   bool is_open() const { return fd_ >= 0; }
   void Close();
 
-  // The address of the peer, and of this end.
+  // Remote: the peer's address. Local: the address of this end.
   Endpoint Remote() const { return Ask(getpeername); }
   Endpoint Local() const { return Ask(getsockname); }
 

@@ -75,7 +75,7 @@ class SocketTransport final : public Transport, private EventHandler {
       protocol_->TakeOutput(buffer);
       if (buffer.empty() || protocol_ == nullptr) break;
       const std::size_t sent =
-          flushed < kMaxFlush ? Send(buffer) : 0;  // otherwise in the next iteration
+          flushed < kMaxFlush ? Send(buffer) : 0;  // 0: sent in the next iteration
       if (protocol_ == nullptr) return;
       if (sent < buffer.size()) {
         unsent_.assign(buffer, sent);

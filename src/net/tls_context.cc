@@ -18,7 +18,7 @@ namespace {
 
 using ContextPtr = std::shared_ptr<SSL_CTX>;
 
-// The cipher suites of TLS 1.2 that HTTP/2 allows, and those of TLS 1.3.
+// The cipher suites for TLS 1.2, all of which HTTP/2 allows, and the suites for TLS 1.3.
 constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr const char* kSuites =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
@@ -81,7 +81,7 @@ Result<void> UseFiles(SSL_CTX& context, const TlsFiles& paths) {
   return {};
 }
 
-// The certificate's expiry, in OpenSSL's date format.
+// "valid until" or "EXPIRED", with the certificate's expiry in OpenSSL's date format; or "not set".
 std::string ValidUntil(const SSL_CTX& context) {
   const X509* const own = SSL_CTX_get0_certificate(&context);
   if (own == nullptr) return "not set";

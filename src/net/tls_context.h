@@ -15,7 +15,7 @@
 
 namespace sluice::net {
 
-// Paths of PEM files, or their contents. Empty: there is no such file.
+// Paths of PEM files, or their contents. Empty: the file is not used.
 struct TlsFiles {
   std::string certificate_chain;  // our own certificate first
   std::string private_key;        // without a passphrase
@@ -62,8 +62,8 @@ class TlsContext {
   std::shared_ptr<const TlsSetup> setup_ SLUICE_GUARDED_BY(mutex_);
 };
 
-// Requires TLS 1.2 or later. Issues no session tickets, so every connection's certificate is
-// verified.
+// Requires TLS 1.2 or later. Issues no session tickets. So if `ca` is set, each handshake verifies
+// the client's certificate.
 class TlsServerContext final : public TlsContext {
  public:
   struct Options {
@@ -72,7 +72,7 @@ class TlsServerContext final : public TlsContext {
     Duration handshake_time = std::chrono::seconds(10);  // the handshake's timeout
   };
 
-  // The error names the invalid file.
+  // If a file is invalid, the error names it.
   static Result<std::unique_ptr<TlsServerContext>> Load(Options options);
 
  private:
@@ -81,8 +81,8 @@ class TlsServerContext final : public TlsContext {
 
 class TlsClientContext final : public TlsContext {
  public:
-  // Without `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
-  // protocols to offer, in the format of Alpn::protocol. Must outlive this object.
+  // Without `ca`, the system's authorities are trusted. A certificate is optional. `alpn` has the
+  // protocols to offer, in the format of Alpn::protocol, and must outlive this object.
   static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths, std::string_view alpn = {});
 
  private:

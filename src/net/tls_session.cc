@@ -16,7 +16,8 @@
 namespace sluice::net {
 namespace {
 
-// OpenSSL does not check the length. Returns an empty string if it is not an address's length.
+// Returns an empty string if `ip` does not have the length of an address: OpenSSL does not check
+// the length.
 std::string IpOf(const ASN1_OCTET_STRING& ip) {
   const int length = ASN1_STRING_length(&ip);
   if (length != 4 && length != 16) return {};
@@ -54,7 +55,7 @@ std::vector<std::string> IdentitiesOf(const SSL& ssl) {
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     std::string text = IdentityOf(*sk_GENERAL_NAME_value(names, i));
-    // Names with a NUL byte are ignored, because some code would truncate them there.
+    // Names with a NUL byte are ignored, because some code would truncate them at that byte.
     if (!text.empty() && text.find('\0') == std::string::npos) {
       identities.push_back(std::move(text));
     }
@@ -116,7 +117,8 @@ struct TlsSession::Callbacks {
     if (is_peers && *bytes == SSL3_MT_KEY_UPDATE) ++static_cast<TlsSession*>(session)->key_updates_;
   }
 
-  // Chooses Alpn::protocol if the client offers it; otherwise rejects the client.
+  // If Alpn::protocol is empty, ignores the client's offer. If the client offers Alpn::protocol,
+  // chooses it. Otherwise rejects the client.
   static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                             const unsigned char* offered, unsigned offered_size, void*) {
     const std::string_view ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_.protocol;

@@ -1,5 +1,5 @@
-// One end of a TLS connection without I/O: converts between encrypted bytes and plaintext with
-// OpenSSL, which reads input in place and appends output to a given buffer.
+// One end of a TLS connection without I/O: converts between encrypted bytes and plaintext. OpenSSL
+// reads directly from the caller's input and appends directly to the caller's output.
 //
 // Not thread-safe. Buffers only incomplete TLS records.
 #pragma once
@@ -64,7 +64,7 @@ class TlsSession {
   // done.
   const std::vector<std::string>& peer_identities() const { return peer_identities_; }
 
-  // Installs the callbacks that sessions of servers need in `context`.
+  // Installs in `context` the callbacks that a server's sessions need.
   static void SetUpServer(SSL_CTX& context);
 
  private:

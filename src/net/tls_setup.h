@@ -11,7 +11,7 @@ struct ssl_ctx_st;
 
 namespace sluice::net {
 
-// OpenSSL's context for one set of files, and the options of its handshakes.
+// OpenSSL's context for one set of files, and the timeout of a handshake.
 struct TlsSetup {
   std::shared_ptr<ssl_ctx_st> context;
   Duration handshake_time = std::chrono::seconds(10);

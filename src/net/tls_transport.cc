@@ -226,7 +226,7 @@ class TlsTransport final : public Transport, private Protocol {
   bool finished_ = false;
   bool work_posted_ = false;
   std::string held_;     // received, not decrypted yet
-  std::string pending_;  // encrypted, to be sent first
+  std::string pending_;  // encrypted; sent before the protocol's next output
   std::string cause_;    // the cause of the failure
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

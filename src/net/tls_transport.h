@@ -1,5 +1,5 @@
-// TLS over another transport. The protocol receives plaintext, and only after the handshake is
-// done, when peer() is complete.
+// TLS over another transport. The protocol receives plaintext. It receives nothing before the
+// handshake is done and peer() is complete.
 //
 // Loop thread only. Idle connections keep no buffers.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace sluice::net {
 
-// The server's end over `inner`, which must not be started. The transport reports kLost with the
-// cause if the handshake fails or times out, or if the peer closes without close_notify. The
+// The server's end over `inner`, which must not be started yet. The transport reports kLost with
+// the cause if the handshake fails or times out, or if the peer closes without close_notify. The
 // connection keeps the current setup of `context`; the context need not outlive the connection.
 TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context,
                        Alpn alpn = {});

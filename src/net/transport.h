@@ -48,7 +48,7 @@ class Protocol {
   // `bytes`: at most kReadBytes from the peer, valid until Receive returns.
   virtual void Receive(std::string_view bytes) = 0;
 
-  // Appends bytes to send, at most about kFlushBytes, to `out`, which may already have bytes.
+  // Appends at most about kFlushBytes to `out`, which may already have bytes.
   // Called at the end of an iteration after Transport::RequestFlush, repeatedly until it appends
   // nothing or the kernel accepts no more. Called again when the socket becomes writable. A call
   // means that the kernel has accepted all bytes of earlier calls.
@@ -58,7 +58,7 @@ class Protocol {
     kEndOfInput,  // the peer has closed its side; sending is still possible
     kLost,        // the connection is lost; no callback follows
   };
-  // `cause` is for a log line: "connection reset by peer".
+  // `cause` is a text for a log line, such as "connection reset by peer".
   virtual void OnClosed(Closure closure, std::string_view cause) = 0;
 
   // The kernel has accepted all output so far, after a time when its buffer was full.
@@ -69,8 +69,9 @@ class Transport : public Flushable {
  public:
   static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kFlushBytes = 64 * 1024;
-  // A protocol that is ending reads and discards at most about this many bytes, so that the peer
-  // can still receive the rest of the output. If the peer sends more, flow control stops the peer.
+  // While a protocol is ending, it reads and discards at most about this many bytes, so that the
+  // peer can still receive the rest of the output. If the peer sends more, flow control stops the
+  // peer.
   static constexpr std::size_t kMaxDiscarded = 1024 * 1024;
 
   using Flushable::Flushable;
@@ -81,7 +82,7 @@ class Transport : public Flushable {
   // Makes the loop call the protocol's TakeOutput at the end of this iteration.
   virtual void RequestFlush() = 0;
 
-  // Pauses or resumes reading. While paused, TCP flow control stops the peer.
+  // Pauses or resumes reading. While it is paused, flow control stops the peer.
   virtual void SetReading(bool reading) = 0;
 
   // Sends the protocol's pending output, then closes this side (FIN).
@@ -93,7 +94,7 @@ class Transport : public Flushable {
   // The number of bytes that were taken from the protocol and not yet accepted by the kernel.
   virtual std::size_t unsent() const = 0;
 
-  // Over TLS, the peer is complete only from the first call of Receive or TakeOutput on.
+  // Over TLS, the peer is incomplete until the first call of Receive or TakeOutput.
   virtual const Peer& peer() const = 0;
 };
 

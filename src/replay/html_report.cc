@@ -52,9 +52,9 @@ std::string Chart(const Timeline& timeline, std::size_t series) {
     html += Bar("c", x, width * 0.9, scale * static_cast<double>(tally.checked)) +
             Bar("d", x, width * 0.9, scale * static_cast<double>(tally.denied)) + "</g>";
   }
-  return html + fmt::format("</svg><small>from {} UTC, {} s a bar, highest {}; red: denied</small>",
-                            TimeText(timeline.StartOf(0)), timeline.length().count(),
-                            CountText(most));
+  return html +
+         fmt::format("</svg><small>from {} UTC, {} s per bar, highest bar: {}; red: denied</small>",
+                     TimeText(timeline.StartOf(0)), timeline.length().count(), CountText(most));
 }
 
 std::string Row(const std::vector<std::string>& cells) {

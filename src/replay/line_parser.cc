@@ -61,7 +61,7 @@ class NginxParser final : public LineParser {
   std::string unescaped_;
 };
 
-// "usage.total[0]" as RFC 6901's "/usage/total/0".
+// Converts "usage.total[0]" to a JSON pointer (RFC 6901): "/usage/total/0".
 std::string PointerTo(std::string_view field) {
   std::string pointer = field.empty() ? "" : "/";
   for (const char c : field) {
@@ -111,7 +111,7 @@ class JsonParser final : public LineParser {
   simdjson::dom::parser parser_;
 };
 
-// RFC 4180, without line breaks in values.
+// Parses CSV as in RFC 4180, except that values cannot contain line breaks.
 class CsvParser final : public LineParser {
  public:
   explicit CsvParser(std::string_view header) {
@@ -156,7 +156,7 @@ class CsvParser final : public LineParser {
     }
   }
 
-  // Two quotes mean one quote.
+  // Within the value, two quotes stand for one.
   bool TakeQuoted(std::string_view& line) {
     for (line.remove_prefix(1);; unquoted_ += '"') {
       const std::size_t end = line.find('"');
@@ -169,7 +169,7 @@ class CsvParser final : public LineParser {
   }
 
   std::vector<std::string> names_;
-  std::vector<std::size_t> columns_;  // of each value; beyond the last column: no value
+  std::vector<std::size_t> columns_;  // of each wanted value; names_.size() if the log lacks it
   Values cells_;
   std::string unquoted_;
 };
@@ -198,8 +198,8 @@ Result<std::unique_ptr<LineParser>> MakeLineParser(LogFile& log,
   const std::string_view header = log.Next().value_or("");
   if (header.find(',') == std::string_view::npos) {
     return InvalidArgument(log.name() +
-                           ": is not a log in nginx's combined format, JSON lines or CSV with a "
-                           "header; none of its first lines has one of these formats");
+                           ": is not a log in a known format (nginx's combined format, JSON lines, "
+                           "CSV with a header)");
   }
   auto csv = std::make_unique<CsvParser>(header);
   if (auto chosen = csv->Choose(log.name(), wanted); !chosen) return chosen.error();

@@ -32,7 +32,7 @@ class LineParser {
 };
 
 // The beginning of `log` determines the format. For CSV, reads the first line, which is the header.
-// Fails if the log is empty, or if a field that must exist is missing.
+// Fails if the log is empty, its format is unknown, or it lacks a field that must exist.
 Result<std::unique_ptr<LineParser>> MakeLineParser(LogFile& log, const std::vector<Wanted>& wanted);
 
 }  // namespace sluice::replay

@@ -66,7 +66,7 @@ std::optional<std::string_view> LogFile::Next() {
       const std::string_view line = rest.substr(0, length);
       return line.ends_with('\r') ? line.substr(0, length - 1) : line;
     }
-    if (rest.size() >= kMaxLine) {  // drop the line as far as it was read
+    if (rest.size() >= kMaxLine) {  // drop the part of the line that was read
       cut_ = true;
       begin_ = end_ - 1;
     }

@@ -32,12 +32,13 @@ class LogFile {
   const std::string& name() const { return name_; }
   // The number of the line that Next returned last.
   std::uint64_t line_number() const { return number_; }
-  // Whether that line was too long. Next returned only its end.
+  // Whether that line was too long, so that Next returned only its end.
   bool line_is_cut() const { return cut_; }
   // Why the file could not be read to its end; empty if there has been no error.
   const std::string& fault() const { return fault_; }
-  // The bytes read so far, and the size of the file; 0 if not known.
+  // The number of the file's bytes that were read so far; 0 if not known.
   std::uint64_t bytes_read() const;
+  // The size of the file; 0 if not known.
   std::uint64_t size() const { return size_; }
 
  private:
@@ -46,7 +47,7 @@ class LogFile {
   };
 
   LogFile(std::string name, gzFile file, std::uint64_t size);
-  // Appends to the buffer. Returns false if there was nothing to read.
+  // Appends to the buffer. Returns false at the end of the file or after an error.
   bool Fill();
 
   const std::string name_;

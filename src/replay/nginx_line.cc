@@ -20,7 +20,7 @@ std::string_view TakeUntil(char end, std::string_view& rest) {
   return taken;
 }
 
-// Removes a space from `rest`. Returns whether a quote follows it.
+// If `rest` begins with a space and a quote, removes the space. Otherwise returns false.
 bool SkipToQuote(std::string_view& rest) {
   if (!rest.starts_with(" \"")) return false;
   rest.remove_prefix(1);

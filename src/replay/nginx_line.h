@@ -15,10 +15,10 @@ struct NginxLine {
       "client_ip", "user",  "time",    "method",     "endpoint", "query",
       "status",    "bytes", "referer", "user_agent", "path"};
 
-  // By position in kFields; data() is null if the line has "-" or nothing.
+  // By position in kFields; data() is null if the field is "-" or missing.
   std::array<std::string_view, kFields.size()> fields;
 
-  // Returns what is wrong with `line`, or null. The fields are views of it.
+  // Returns what is wrong with `line`, or null. The fields are views of `line`.
   const char* Parse(std::string_view line);
 };
 

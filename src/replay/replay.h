@@ -31,9 +31,8 @@ struct ReplayResult {
   LogFacts log;
   std::unique_ptr<VirtualServer> server;
   std::unique_ptr<VirtualServer> against;  // or null
-  // Requests that only `rules` denies, and requests that only `against` denies.
-  std::uint64_t newly_denied = 0;
-  std::uint64_t newly_allowed = 0;
+  std::uint64_t newly_denied = 0;          // requests that `against` allows and `rules` denies
+  std::uint64_t newly_allowed = 0;         // requests that `against` denies and `rules` allows
   Time first;
   Time last;
   // Why the replay ended before the end of the log; empty if it reached the end.
@@ -42,8 +41,8 @@ struct ReplayResult {
 
 Result<ReplayResult> Replay(ReplayOptions options);
 
-// Calls `visit` with each list of limits of `rule`, and the index of the override whose own
-// counters the limits use, or -1 if they use the rule's counters.
+// Calls `visit` for each list of limits of `rule`. The second argument is the index of the override
+// whose own counters the limits use, or -1 if the limits use the rule's counters.
 template <typename SomeRule, typename Visit>
 void ForEachLimits(SomeRule& rule, const Visit& visit) {
   visit(rule.limits, -1);
@@ -56,8 +55,8 @@ void ForEachLimits(SomeRule& rule, const Visit& visit) {
 // names of the rules that had such limits.
 std::vector<std::string> RemoveConcurrency(Domain& domain);
 
-// The amounts that limits of `domain` count and `fields` lacks, sorted; without "cost" and
-// "requests".
+// The amounts that limits of `domain` count but that have no entry in `fields`, sorted. "cost" and
+// "requests" are left out.
 std::vector<std::string> MissingAmounts(const Domain& domain,
                                         const std::map<std::string, std::string>& fields);
 

@@ -48,7 +48,7 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   std::vector<std::string> notes;
   const LogFacts& log = result.log;
   if (!result.stopped.empty())
-    notes.push_back("Ended before the end of the log: " + result.stopped + ".");
+    notes.push_back("The replay ended before the end of the log: " + result.stopped + ".");
   if (log.not_understood > 0) {
     notes.push_back(LeftOut(log.not_understood) + ": not a request.");
   }
@@ -61,7 +61,7 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   for (const LogFacts::Field& field : log.numbers) {
     if (field.name.empty() || field.present > 0 || log.requests == 0) continue;
     notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.name,
-                                field.name == "--cost" ? "cost 1" : "0 of it"));
+                                field.name == "--cost" ? "cost 1" : "amount 0"));
   }
   for (const LogFacts::Field& field : log.attributes) {
     if (field.present > 0 || log.requests == 0) continue;
@@ -69,7 +69,7 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
                                 field.name));
   }
   if (result.server->refused() > 0) {
-    notes.push_back(fmt::format("{} requests are refused; the first: {}.",
+    notes.push_back(fmt::format("{} requests are refused; the first error: {}.",
                                 CountText(result.server->refused()), result.server->refusal()));
   }
   notes.emplace_back("All counters are new when the log begins.");

@@ -92,7 +92,8 @@ Result<void> RequestLog::ReadOn() {
   return {};
 }
 
-// The log that determines which seconds are complete; null if all logs have ended.
+// Returns the log whose newest time is the earliest, or null if all logs have ended. Updates
+// complete_, which depends on this time.
 RequestLog::Source* RequestLog::Laggard() {
   Source* laggard = nullptr;
   for (Source& source : sources_) {

@@ -18,16 +18,16 @@
 
 namespace sluice::replay {
 
-// Says where the fields of a request are in a line, by name.
+// The names of the fields that have a request's attributes, time, cost and amounts.
 struct LogMapping {
   std::map<std::string, std::string>
       attributes;  // an attribute that is not listed is in the field of the same name
   std::optional<std::string> time;  // otherwise "time"
-  std::optional<std::string> cost;  // otherwise 1
+  std::optional<std::string> cost;  // otherwise each cost is 1
   std::map<std::string, std::string> amounts;
 };
 
-// A line that was not understood or was late.
+// A line that was late or was not understood.
 struct LineFault {
   std::string log;
   std::uint64_t line = 0;
@@ -41,7 +41,7 @@ struct LogFacts {
   std::uint64_t requests = 0;
   std::uint64_t not_understood = 0;
   std::uint64_t late = 0;         // came later than `reorder` allows
-  std::vector<LineFault> faults;  // the first kNamed lines that were not understood or late
+  std::vector<LineFault> faults;  // the first kNamed lines that were late or not understood
   struct Field {
     std::string name;
     std::uint64_t present = 0;  // how many lines have it
@@ -49,7 +49,7 @@ struct LogFacts {
   // The cost, then the amounts. `name` is the flag that names the field, such as "--cost"; empty if
   // the flag was not given.
   std::vector<Field> numbers;
-  std::vector<Field> attributes;  // in the order of the shape; `present` counts only requests
+  std::vector<Field> attributes;  // in the shape's order; `present` counts accepted lines only
 };
 
 class RequestLog {
@@ -72,8 +72,9 @@ class RequestLog {
   const RequestShape& shape() const { return shape_; }
   const LogFacts& facts() const { return facts_; }
   std::string NameOf(LinePlace place) const;
-  // The progress over all logs, in bytes; the size is 0 if not known.
+  // The number of bytes read so far from all logs.
   std::uint64_t bytes_read() const;
+  // The size of all logs in bytes; 0 if not known.
   std::uint64_t size() const;
 
  private:
@@ -85,7 +86,7 @@ class RequestLog {
 
   explicit RequestLog(Options options) : options_(std::move(options)) {}
   Result<void> OpenAll();
-  // Reads lines until a second is complete, so that no later line can change it.
+  // Reads lines until a second is complete (later lines cannot change it), or all logs have ended.
   Result<void> ReadOn();
   void Read(Source& source);
   const char* Take(Source& source, std::string_view line);
@@ -97,7 +98,7 @@ class RequestLog {
   std::vector<Wanted> wanted_;
   std::vector<Source> sources_;
   std::map<std::chrono::sys_seconds, LoggedSecond> seconds_;  // not yet returned by Next
-  Time complete_ = Time::min();                               // no earlier line can follow
+  Time complete_ = Time::min();                               // lines of earlier seconds are late
   LoggedSecond current_;
   std::vector<std::string_view> values_;
   std::vector<std::int64_t> numbers_;

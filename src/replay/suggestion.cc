@@ -16,7 +16,7 @@ constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
 // Multiplies the amounts of limits by a factor, and rounds up. If the count of a rate becomes small
-// and `may_lengthen` is true, the rate becomes one per minute, hour or day.
+// and `may_lengthen` is true, the period of the rate becomes a minute, an hour or a day.
 class Scaler final : public Parameters {
  public:
   Scaler(double factor, bool may_lengthen) : factor_(factor), may_lengthen_(may_lengthen) {}

@@ -1,6 +1,7 @@
-// Searches for limits that would have denied a given share of their requests. Each limit is treated
-// as if it were the only one. Rate and burst of a limit are scaled by the same factor. Limits that
-// share counters (those of overrides) are scaled together. Limits of concurrency are not changed.
+// Searches for the lowest limits that would have denied at most a given share of their requests.
+// Each limit is treated as if it were the only one. Rate and burst of a limit are scaled by the
+// same factor. Limits that share counters (those of a rule and its overrides) are scaled together.
+// Limits of concurrency are not changed.
 //
 // One thread at a time.
 #pragma once
@@ -18,29 +19,30 @@ class VirtualServer;
 
 class Suggestion {
  public:
-  // The limits of `domain` should deny at most `share` of what they check.
+  // `share`: the share of its requests that each limit of `domain` may deny, at most.
   Suggestion(Domain domain, double share);
 
   // The rules to replay next; empty when the search is done.
   std::optional<Domain> NextTrial();
-  // Learns from what `server` did with these rules.
+  // Uses the counts of `server`, which has replayed the rules of the last NextTrial.
   void Learn(const VirtualServer& server);
 
-  // Limits that share counters, the state of the search for their factor, and its result.
+  // Limits that share counters, and the state and the result of the search for their factor.
   struct Group {
     std::size_t rule = 0;
-    int owner = -1;      // the override whose own counters these are; -1: none
+    int owner = -1;      // the override that owns the counters; -1: the rule
     std::string tag;     // of the counters
     std::string name{};  // of the rule
-    double too_low = 0;  // a factor that denies too much
-    double enough = 0;   // a factor that denies no more than the share; 0: none is known
+    double too_low = 0;  // a factor with which they deny too much; 0: none is known
+    double enough = 0;   // a factor with which they do not deny too much; 0: none is known
     double trial = 1;    // the factor to replay next
     Tally now{};         // of the unscaled limits
     Tally then{};        // of the suggested limits
     bool done = false;
 
     bool Has(const RuleLimit& limit, int its_owner) const;
-    // Whether `enough` is known. If not, even limits a million times as high deny too much.
+    // Whether `enough` is known. If it is not when the search is done, even limits 200,000 times as
+    // high deny too much.
     bool possible() const { return enough > 0; }
     // The factor of the suggested limits.
     double factor() const { return possible() ? enough : 1; }

@@ -42,7 +42,7 @@ class Scanner {
     return static_cast<unsigned>(found / 3 + 1);
   }
 
-  // The digits of a fraction of a second. Digits beyond microseconds are dropped.
+  // Takes the digits of a fraction of a second. Digits beyond microseconds are dropped.
   Duration Fraction() {
     std::int64_t micros = 0;
     std::int64_t unit = 100'000;
@@ -52,7 +52,7 @@ class Scanner {
     return Duration(micros);
   }
 
-  // "+01:00", "+0100", "+01", "Z", or nothing.
+  // Takes "+01:00", "+0100", "+01", "Z", or nothing.
   std::chrono::minutes Offset() {
     while (Take(' ')) {
     }

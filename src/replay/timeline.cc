@@ -5,9 +5,9 @@
 namespace sluice::replay {
 namespace {
 
-// Each time the intervals get longer, this many are merged into one. After the last factor, it is
-// always 2. So the lengths are 1 s, 2 s, 10 s, 30 s, 1 min, 5 min, 10 min, 30 min, 1 h, 2 h, 6 h,
-// 12 h, 1 d, 2 d, 4 d, ….
+// When the intervals get longer for the i-th time (from 0), kFactors[i] intervals are merged into
+// one; after the last factor, always 2. So the lengths are 1 s, 2 s, 10 s, 30 s, 1 min, 5 min,
+// 10 min, 30 min, 1 h, 2 h, 6 h, 12 h, 1 d, 2 d, 4 d, ….
 constexpr std::array<std::int64_t, 12> kFactors = {2, 5, 3, 2, 5, 2, 3, 2, 2, 3, 2, 2};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Counts over time, in at most a few hundred intervals of equal length. The intervals get longer as
-// the time that the log spans grows.
+// Counts over time, in at most a few hundred intervals of equal length. If the log spans a longer
+// time, the intervals are longer.
 //
 // One thread at a time.
 #pragma once
@@ -40,10 +40,10 @@ class Timeline {
     return tallies[current_];
   }
 
-  // Counts by interval. Intervals at the end may be left out.
+  // The counts of a series by interval. Intervals without counts at the end may be missing.
   const std::vector<Tally>& Of(std::size_t series) const { return series_[series]; }
 
-  // How many intervals there are, the start of each, and their length.
+  // The number of intervals.
   std::size_t size() const { return first_ < 0 ? 0 : current_ + 1; }
   std::chrono::sys_seconds StartOf(std::size_t interval) const {
     return std::chrono::sys_seconds(length_ * (first_ + static_cast<std::int64_t>(interval)));
@@ -56,7 +56,7 @@ class Timeline {
   std::vector<std::vector<Tally>> series_;
   std::chrono::seconds length_{1};
   std::size_t longer_ = 0;   // how often the intervals were lengthened
-  std::int64_t first_ = -1;  // start of the first interval, in lengths since 1970; -1: none
+  std::int64_t first_ = -1;  // the first interval, as a multiple of length_ since 1970; -1: none
   std::size_t current_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace sluice::replay {
 namespace {
 
-// Whether there was no room for the counters.
+// Whether the store was full, so that the request's counters did not fit.
 bool IsFull(const Result<CheckAnswer>& answer) {
   if (!answer) return answer.error().code == ErrorCode::kUnavailable;
   return std::ranges::any_of(answer->limits,

@@ -22,7 +22,7 @@
 
 namespace sluice::replay {
 
-// How often a rule denied a key, and when first and last.
+// How often a rule denied a key, and the times of the first and the last denial.
 struct DeniedKey {
   std::uint64_t denied = 0;
   Time first;
@@ -48,14 +48,14 @@ class VirtualServer {
   // are not counted. Returns nullopt if all fit.
   std::optional<std::size_t> Decide(const LoggedSecond& second, const RequestShape& shape);
 
-  // Whether each request of the last second was allowed.
+  // For each request of the last second, whether it was allowed.
   const std::vector<bool>& allowed() const { return allowed_; }
 
   const RuleIndex& index() const { return *index_; }
   const Tally& all() const { return all_; }
   std::uint64_t unmatched() const { return unmatched_; }
   std::uint64_t refused() const { return refused_; }
-  // The first error of a refused request.
+  // The error of the first refused request.
   const std::string& refusal() const { return refusal_; }
   const std::vector<RuleTally>& rules() const { return rules_; }  // by id
   // Series 0 counts all requests. Series 1 + id counts a rule's requests.

@@ -45,9 +45,9 @@ class UnaryResponder {
  public:
   virtual ~UnaryResponder() = default;
   // Sends the message with status OK. If the server learns that the caller did not receive the
-  // message, because the call was canceled or the connection ended before the message was sent, the
-  // server calls `on_lost` (unless null) on the loop's thread, possibly after the handler is
-  // destroyed.
+  // message, the server calls `on_lost` (unless null) on the loop's thread, possibly after the
+  // handler is destroyed. The causes are: the call has already ended; the connection ends before
+  // the message is sent; the caller resets the call shortly after the message is sent.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
 };
@@ -74,7 +74,7 @@ class UnaryHandler {
   // discarded. The handler must still call Finish, and serves no other call before that.
   virtual void OnCancel() {}
 
-  // For servers, before each Serve.
+  // Servers call this before each Serve.
   void Attach(UnaryResponder& responder) { responder_ = &responder; }
 
  protected:
@@ -115,7 +115,7 @@ class StreamHandler {
   // are discarded. The handler must still call Finish, now or when it can serve another call.
   virtual void OnCancel() = 0;
 
-  // For servers, before each OnStart.
+  // Servers call this before each OnStart.
   void Attach(StreamResponder& responder) { responder_ = &responder; }
 
  protected:

@@ -14,7 +14,7 @@ namespace sluice::rpc {
 
 // Exactly one of the factories is set. A server creates a handler for each concurrent call on a
 // loop, and may reuse the handler for later calls. The server may destroy a handler that serves no
-// call. The other handlers are destroyed with the server.
+// call. When the server is destroyed, it destroys the handlers that are left.
 struct Method {
   std::string path;  // "/sluice.v1.RateLimiter/CheckLimit"
   std::function<std::unique_ptr<UnaryHandler>(net::Loop&)> unary;
@@ -27,7 +27,8 @@ struct Method {
 
 using Methods = std::vector<Method>;
 
-// The full names of the methods' services, each once, in order: "sluice.v1.RateLimiter".
+// The full names of the services, such as "sluice.v1.RateLimiter": each once, in the order of
+// `methods`.
 inline std::vector<std::string> ServiceNames(const Methods& methods) {
   std::vector<std::string> names;
   for (const Method& method : methods) {

@@ -1,5 +1,5 @@
-// One check of a message with many checks: decided separately, answered as one of the results.
-// Reused between calls, by a pool.
+// One check of a message with many checks. It is decided separately, and its answer is one of the
+// message's results. A pool reuses it for other calls.
 //
 // Loop thread only.
 #pragma once
@@ -32,7 +32,7 @@ class BatchedCheck final : private CheckCall {
  public:
   class Owner {
    public:
-    // `item` has its result, and belongs to the owner again. Possibly called before Start returns.
+    // `item` has its result, and belongs to the owner again. May be called before Start returns.
     virtual void OnAnswered(BatchedCheck& item) = 0;
 
    protected:
@@ -46,18 +46,18 @@ class BatchedCheck final : private CheckCall {
   // error. Returns whether the check is a refund.
   bool Start(std::string_view bytes, const BatchContext& context, Owner& owner);
 
-  // Keeps a copy of `bytes`, for an owner whose own copy does not live until Start.
+  // Keeps a copy of `bytes`, for an owner that cannot keep them until Start.
   void Keep(std::string_view bytes) { kept_ = bytes; }
   const std::string& kept() const { return kept_; }
 
   // From OnAnswered on: a serialized CheckLimitsResponse with one result.
   const std::string& result() const { return result_; }
 
-  // From OnAnswered on: releases the lease in the result; empty if there is no lease. The owner
-  // calls it if the caller does not receive the result.
+  // From OnAnswered on: a function that releases the lease in the result, or empty if there is no
+  // lease. The owner calls the function if the caller does not receive the result.
   const std::function<void()>& lease_return() const { return lease_return_; }
 
-  // Bytes that the item keeps for its next check, besides a small message.
+  // Bytes that the item keeps for its next check. message_ is small and not counted.
   std::size_t memory() const { return kept_.capacity() + result_.capacity(); }
 
  private:

@@ -17,8 +17,8 @@ namespace sluice {
 
 class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
  public:
-  // `response` is a buffer of the loop. Without `access` every caller is admitted. All must outlive
-  // the handler.
+  // `response` is a buffer of the loop. If `access` is null, every caller is admitted. All
+  // arguments must outlive the handler.
   CheckLimitHandler(Limiter& limiter, std::string& response, const CallerAccess* access = nullptr)
       : CheckCall(limiter), response_(response), access_(access) {}
 

@@ -17,7 +17,8 @@ void BatchQueue::Post() {
   loop_.Post([this] { Run(); });
 }
 
-// A batch whose last check has been started may already be in the queue again, for another call.
+// Once the last check of a batch has been started, the batch may be in the queue again, for another
+// call.
 void BatchQueue::Run() {
   std::size_t budget = kChecksPerIteration;
   while (budget > 0 && !batches_.empty()) {

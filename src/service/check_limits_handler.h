@@ -1,4 +1,4 @@
-// CheckLimits: many checks, one answer with all of their results, in order.
+// CheckLimits: decides many checks, and answers with all results, in the order of the checks.
 //
 // Loop thread only. A batch of more than kShort checks waits for its turn (BatchQueue). When the
 // call is canceled, no more checks are started.
@@ -19,9 +19,10 @@ namespace sluice {
 
 class CheckLimitsHandler;
 
-// The long batches of one io thread, in order of arrival. A batch starts its checks after those of
-// earlier batches. So an iteration of the loop starts a bounded number of checks, and few batches
-// hold results. Must outlive its batches.
+// The long batches of one io thread, in order of arrival. A batch starts its checks after
+// all earlier batches have started theirs, so few batches hold results at the same time. An
+// iteration of the loop starts at most kChecksPerIteration of these checks. Must outlive its
+// batches.
 class BatchQueue {
  public:
   static constexpr std::size_t kChecksPerIteration = 128;
@@ -44,8 +45,8 @@ class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck:
  public:
   static constexpr std::size_t kShort = 64;
 
-  // `queue`, `items` and the buffer `response` belong to the loop. Without `access` every caller is
-  // admitted. All must outlive the handler.
+  // `queue`, `items` and the buffer `response` belong to the loop. If `access` is null, every
+  // caller is admitted. All arguments must outlive the handler.
   CheckLimitsHandler(BatchQueue& queue, BatchedCheckPool& items, std::string& response,
                      const CallerAccess* access = nullptr)
       : queue_(queue), pool_(items), response_(response), access_(access) {}
@@ -57,8 +58,8 @@ class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck:
   friend class BatchQueue;
 
   void OnAnswered(BatchedCheck& item) override;
-  // Starts at most `budget` more checks and subtracts them from `budget`. Returns whether checks
-  // are left.
+  // Starts at most `budget` more checks and subtracts their number from `budget`. Returns whether
+  // checks are left to start.
   bool StartSome(std::size_t& budget);
   void CountAnswered(std::size_t count);
   void FinishWithResults();
@@ -72,8 +73,8 @@ class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck:
   BatchContext context_;
   bool canceled_ = false;
   std::vector<std::string_view> checks_;
-  std::vector<std::unique_ptr<BatchedCheck>> items_;  // one for each check that is started
-  std::size_t unanswered_ = 0;  // including checks not started; one more while StartSome runs
+  std::vector<std::unique_ptr<BatchedCheck>> items_;  // one for each check that has been started
+  std::size_t unanswered_ = 0;  // including checks not yet started; one more while StartSome runs
 };
 
 }  // namespace sluice

@@ -38,8 +38,8 @@ void CheckStreamHandler::OnMessage(std::string_view message) {
   if (const auto parsed = ParseChecks(message, checks_); !parsed) {
     return End(ToStatus(parsed.error()));
   }
-  // Items copy their part of the frame: views would keep the whole frame until its slowest check
-  // ends.
+  // Each item copies its part of the frame. If the items had views instead, the whole frame would
+  // be kept until its slowest check ends.
   for (const std::string_view check : checks_) {
     auto item = pool_.Take();
     item->Keep(check);

@@ -3,12 +3,12 @@
 //
 //   ──OnMessage──▶ waiting ──▶ started ──OnAnswered──▶ frame ──Flush, once an iteration──▶ Send
 //
-// The number of open checks is bounded: beyond kMaxOpenChecks or kMaxOpenBytes the stream is not
-// read, so flow control stops a caller that does not read its results.
+// The number of open checks is bounded: at kMaxOpenChecks or kMaxOpenBytes, the handler stops
+// reading the stream. So flow control stops a caller that does not read its results.
 //
 // The stream ends when the caller half-closes it, when a frame is invalid as a whole, when the
 // caller is no longer admitted, or when the server drains. In each case, all accepted checks are
-// answered first. A check without a result has not been decided.
+// answered first, so a check without a result has not been decided.
 //
 // Loop thread only.
 #pragma once
@@ -36,8 +36,8 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   // How many checks of one stream are started per loop iteration.
   static constexpr std::size_t kChecksPerIteration = 64;
 
-  // `items` belong to the loop. Without `access` every caller is admitted. All must outlive the
-  // handler.
+  // `items` belong to the loop. If `access` is null, every caller is admitted. All arguments must
+  // outlive the handler.
   CheckStreamHandler(net::Loop& loop, BatchedCheckPool& items, const CallerAccess* access = nullptr)
       : Flushable(net::FlushStage::kStore), loop_(loop), pool_(items), access_(access) {}
 
@@ -87,7 +87,7 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   bool reading_ = true;
   std::deque<Waiting> waiting_;  // not started yet
   bool will_start_ = false;      // a posted task will start some of waiting_
-  SteadyTime iteration_;         // the iteration that started_in_iteration_ counts
+  SteadyTime iteration_;         // the iteration to which started_in_iteration_ belongs
   std::size_t started_in_iteration_ = 0;
   std::size_t unanswered_ = 0;  // including those in waiting_; one more while StartSome runs
   std::size_t unanswered_bytes_ = 0;

@@ -15,10 +15,11 @@ using grpc::health::v1::HealthCheckResponse;
 
 namespace {
 
-// A watcher that does not read gets the last status when it reads again, rather than each change.
+// If a watcher has more unsent bytes, changes are skipped. When it reads again, it gets the latest
+// status.
 constexpr std::size_t kMaxUnsent = 64;
 
-// The service that a request asks for. Empty if the bytes are malformed.
+// The name of the requested service. std::nullopt if the bytes are malformed.
 std::optional<std::string> ParseRequest(std::string_view bytes) {
   HealthCheckRequest request;
   if (!ParseMessage(bytes, request)) return std::nullopt;
@@ -60,7 +61,7 @@ class CheckHandler final : public rpc::UnaryHandler {
 // Sends the status, and each change, until either side ends the call.
 class HealthService::WatchHandler final : public rpc::StreamHandler {
  public:
-  // `watchers` are the loop's. They and `service` must outlive the handler.
+  // `watchers` belong to the loop. They and `service` must outlive the handler.
   WatchHandler(const HealthService& service, Watchers& watchers)
       : service_(service), watchers_(watchers) {}
 

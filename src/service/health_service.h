@@ -1,5 +1,5 @@
-// The standard Health service: whether this server as a whole (""), or one of its services, is
-// serving. All of them are serving while the server is ready, until StopServing.
+// The standard Health service: tells whether this server as a whole ("") or one of its services is
+// serving. Until StopServing, all of them are serving while the server is ready.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once
@@ -20,7 +20,7 @@ class HealthService {
   ~HealthService();
 
   // Adds Check and Watch. Called once. These methods report on the services that `methods` has at
-  // this time, on this service, and on `other_names`, which callers also use.
+  // this time, on the Health service itself, and on `other_names`: further names that callers use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
   // Sets all services to SERVING or NOT_SERVING and notifies the watchers. At first, all services
@@ -46,7 +46,7 @@ class HealthService {
   std::atomic<bool> ready_ = true;
   std::atomic<bool> stopping_ = false;
   std::unordered_set<std::string> names_;
-  PerLoop<Watchers> watchers_;  // those with an open call
+  PerLoop<Watchers> watchers_;  // the handlers that watch a known service
 };
 
 }  // namespace sluice

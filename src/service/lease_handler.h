@@ -19,7 +19,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
  public:
   using LeaseCall::Action;
 
-  // Without `access` every caller is admitted. Both must outlive the handler.
+  // If `access` is null, every caller is admitted. `limiter` and `access` must outlive the handler.
   LeaseHandler(Limiter& limiter, Action action, const CallerAccess* access = nullptr)
       : LeaseCall(limiter), action_(action), access_(access) {}
 
@@ -32,7 +32,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
 
   const Action action_;
   const CallerAccess* const access_;
-  v1::SettleLeaseRequest message_;  // for other actions, only the fields that their requests have
+  v1::SettleLeaseRequest message_;  // if action_ is not kSettle, only the fields of its request
   std::vector<Amount> amounts_;     // views of message_
   std::string response_;
 };

@@ -17,7 +17,7 @@ namespace sluice {
 
 class RateLimiterService {
  public:
-  // Without `access` every caller is admitted. Both must outlive the service.
+  // If `access` is null, every caller is admitted. Both must outlive the service.
   explicit RateLimiterService(Limiter& limiter, const CallerAccess* access = nullptr);
 
   void AddTo(rpc::Methods& methods);

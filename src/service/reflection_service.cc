@@ -118,7 +118,7 @@ class ReflectionHandler final : public rpc::StreamHandler {
              "message_request: is not set, or unknown on this server", response);
   }
 
-  // The requested file is always sent; its imports only once per stream.
+  // The requested file is always sent. An imported file is sent only if the stream has not sent it.
   void AnswerWithFile(const FileDescriptor* file, Response& response) {
     if (file == nullptr) {
       return SetError(rpc::StatusCode::kNotFound, "file: unknown on this server", response);

@@ -18,7 +18,7 @@ class OwnedCheck : public StoreCheck {
   // A copy with one counter of `check`, in another mode. It concerns no grants.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
-  // Turns this check into one that settles its lease of units with 0.
+  // Turns this check into a settlement that returns all units of its lease.
   void GiveBackAll();
 
  private:

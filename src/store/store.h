@@ -25,7 +25,7 @@ enum class StoreFailure : std::uint8_t {
   kOverloaded,       // too many checks wait, or no room for a new counter; not charged
   kRejected,         // the store answered with an error; not charged
   kCounterRejected,  // the store cannot read a counter of this check; not charged
-  kCallerTimeout,  // the caller's deadline passed; the counter may have been charged if it was sent
+  kCallerTimeout,    // the caller's deadline passed; if the check was sent, it may be charged
 };
 inline constexpr std::size_t kStoreFailures = 7;
 
@@ -39,12 +39,12 @@ struct CounterCheck {
   // A shadow rule does not affect the decision, and is charged if all of its own limits admit and
   // the decision is to allow.
   std::uint16_t group = 0;
-  // What the check takes from this counter, tests or gives back, from 0 to kMaxCost. 0: takes
-  // nothing, but the counter denies while it is beyond its limit. kSettle: the units used, or
-  // kAsTaken; slots are released in any case. kRenew and kInspect ignore it.
+  // The units that the check takes from this counter, tests or gives back, from 0 to kMaxCost. 0:
+  // takes nothing, but the counter denies while it is beyond its limit. kSettle: the units used, or
+  // kAsTaken; slots are released in any case. kRenew and kInspect ignore this field.
   std::int64_t units = 1;
-  // For store/memory. If the counter does not continue from this seed already, it starts from the
-  // seed's state. Null: no seed. Lives until OnDecided.
+  // For store/memory. If the counter is new or has another seed, it starts from the state of this
+  // seed. Null: no seed. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
 
   // If the check concerns grants: the grant of this counter that the server returns (applied before
@@ -55,14 +55,14 @@ struct CounterCheck {
   Grant grant{};           // out: the grant that the server got
   GrantsOut grants_out{};  // out: all grants of this counter that servers hold
 
-  // out, for kSettle, kRenew and kInspect of a lease of units: what the lease held of this counter,
-  // slots or units; see Held::units.
+  // out, for kSettle, kRenew and kInspect of a lease of units: the slots or units of this counter
+  // that the lease held; see Held::units.
   std::int64_t held = 0;
 
   Verdict verdict;                        // out; undefined if the counter failed
-  Time decided_at;                        // out, like `verdict`: on its store's clock
+  Time decided_at;                        // out, like `verdict`; on the store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: whether the check took its units from this counter; Store::Undo reverts that. `before` is
+  // out: whether the check took units from this counter; Store::Undo gives them back. `before` is
   // the counter's state before a check with kConsume or kPeek, and after a check with another mode.
   bool charged = false;
   CounterSnapshot before{};
@@ -75,10 +75,10 @@ struct CheckParameters {
   // kInspect. Without `leases_units`, the lease has only slots, and these modes concern only slots.
   std::optional<Lease> lease;
   // The lease covers the units of all counters. The store keeps a record of what was taken from
-  // each counter. kConsume writes the record. kRenew, kSettle and kInspect use the record, and name
-  // the same counters in the same order. kCharge writes a record of the slots that it takes, and of
-  // units (at most MostAtOnce) that have already been charged; it does not charge these units
-  // again. The counters of one shadow rule have the same hash tag.
+  // each counter. kConsume writes the record. kRenew, kSettle and kInspect use the record, and must
+  // name the counters of the check that wrote it, in the same order. kCharge writes a record of the
+  // slots that it takes, and of units (at most MostAtOnce) that have already been charged; it does
+  // not charge these units again. The counters of one shadow rule have the same hash tag.
   bool leases_units = false;
   // The check returns grants, requests grants, or reads which grants servers hold. Only for
   // kConsume and kPeek, without a lease. The check is not coalesced. If the check fails with a
@@ -104,7 +104,8 @@ class StoreCheck : public CheckParameters {
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
 
-  bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
+  // out: group 0 admits, or for kRenew, the lease was renewed. False if a counter failed.
+  bool admitted = false;
   // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
   // settled, until kSettlesFor after `lease_ends`.
   Settled settled = Settled::kNotFound;
@@ -112,9 +113,9 @@ class StoreCheck : public CheckParameters {
                     // clock
   Time decided_at;  // out: on the store's clock; the latest time of its counters
   // out, for Store::Undo: undoes the charges that the late reply reports or will report. Empty if
-  // no reply can come any more. The undo happens only while the store runs. A lease of units need
-  // not be undone: nobody has the lease, so the store settles it with 0, even if no reply says
-  // whether it was taken.
+  // the check was not sent, or was answered in time. The undo happens only while the store runs.
+  // A lease of units need not be undone: nobody has the lease, so the store settles it with 0, even
+  // if no reply says whether it was taken.
   std::function<void()> undo_late;
 
   // What the check asks of `counter`, which must be one of its counters.
@@ -149,7 +150,7 @@ class StoreReset {
   std::vector<std::string_view> keys;  // at least one; live until OnReset
   SteadyTime deadline = SteadyTime::max();
 
-  // out; kTimeout: the counters may have been reset, any other: they were not
+  // out. kTimeout: the counters may have been reset; another failure: they were not.
   std::optional<StoreFailure> failure;
 
   // For stores: returns the reset to its owner.
@@ -185,10 +186,11 @@ class StoreListener {
   // thread that submitted the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 
-  // Units will become free: Store::Undo or Store::Settle was called, another part of the store
-  // denied the check, or a late reply reports charges, slots or grants that nobody uses.
-  // OnUndoEnded follows, once, for the same counters, unless the store is stopped. `undo` is valid
-  // until OnUndoStarted returns. Both are called on the thread of the check.
+  // Units may become free: Store::Undo or Store::Settle was called, another part of the store
+  // denied the check, a late reply reports charges, slots or grants that nobody uses, or a check
+  // that takes a lease got no reply. OnUndoEnded follows, once, for the same counters, unless the
+  // store is stopped. `undo` is valid until OnUndoStarted returns. OnUndoStarted and OnUndoEnded
+  // are called on the thread of the check.
   virtual void OnUndoStarted(const StoreCheck& undo) = 0;
 
   // The undo has ended. The counters of `undo` that did not fail have verdicts from after the undo;
@@ -209,7 +211,8 @@ class Store {
 
   virtual ~Store() = default;
 
-  // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
+  // Decides `check`: all limits of group 0 admit and are charged, or none is. Atomic, unless the
+  // counters have several routes in a Redis Cluster: see redis/thread_store.h.
   virtual void Submit(StoreCheck& check) = 0;
 
   // Resets counters for all users of the store. Counters that do not exist are already reset.

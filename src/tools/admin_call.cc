@@ -16,9 +16,9 @@ namespace {
 // Prints how operators reach a server, and the admin sockets of this machine.
 void PrintAdminHint() {
   fmt::print(stderr,
-             "  For operators:  run the command as the server's user, or give --admin ADDRESS (its "
-             "setting\n"
-             "                  admin.listen) or its admin token (--token-file, SLUICE_TOKEN)\n");
+             "  For operators:  run the command as the server's user, or give the server's\n"
+             "                  admin.listen (--admin ADDRESS) or its admin token (--token-file,\n"
+             "                  SLUICE_TOKEN)\n");
   constexpr std::size_t kMost = 5;
   const std::vector<std::string> sockets = FindAdminSockets();
   for (std::size_t i = 0; i < std::min(sockets.size(), kMost); ++i) {

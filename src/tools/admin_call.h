@@ -23,8 +23,8 @@ struct AdminOptions {
 
   void AddTo(CLI::App& app);
 
-  // `address` if it is set. Otherwise, if a token is set or the server is on another machine, the
-  // server's address. In all other cases the server's admin socket.
+  // The target is `address`, if set. Otherwise, if a token is set or the server is on another
+  // machine, it is the server's address. In all other cases, it is the server's admin socket.
   Result<Target> ToTarget() const;
 };
 

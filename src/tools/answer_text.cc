@@ -19,8 +19,8 @@ std::string LevelText(const v1::LimitStatus& limit) {
   return fmt::format("{} of {} left", limit.remaining(), limit.limit());
 }
 
-// Orders limits by their influence on the decision: first denying limits, the longest denial first,
-// then limits by the share that is left, the smallest first.
+// Whether `a` has more influence on the decision than `b`. Denying limits come before admitting
+// limits, longer denials before shorter ones, and smaller shares left before larger ones.
 bool DecidesMore(const v1::LimitStatus& a, const v1::LimitStatus& b) {
   if (a.admitted() != b.admitted()) return !a.admitted();
   if (!a.admitted()) {
@@ -115,7 +115,7 @@ std::string LimitForecast(const v1::LimitStatus& limit) {
   return fmt::format("{}{}", fmt::join(parts, ", "), limit.shadow() ? " (shadow)" : "");
 }
 
-// The rules that could not count the request, one line for each.
+// One line for each rule that could not count the request and is not among the limits.
 std::string SkippedText(const v1::CheckLimitRequest& request,
                         const v1::CheckLimitResponse& response) {
   std::set<std::string_view> told;
@@ -131,7 +131,7 @@ std::string SkippedText(const v1::CheckLimitRequest& request,
   return text;
 }
 
-// Whether the limits count something other than the request's cost.
+// Whether a limit counts a number of units that differs from the request's cost.
 bool CountsOtherUnits(const v1::CheckLimitRequest& request,
                       const v1::CheckLimitResponse& response) {
   const std::uint64_t cost = request.has_cost() ? request.cost() : 1;
@@ -140,7 +140,7 @@ bool CountsOtherUnits(const v1::CheckLimitRequest& request,
   });
 }
 
-// The amounts that nothing counts, one line for each.
+// One line for each amount that no limit counts.
 std::string IgnoredText(const google::protobuf::RepeatedPtrField<std::string>& amounts,
                         const std::string& why) {
   std::string text;
@@ -155,7 +155,7 @@ std::string OutcomeText(v1::Outcome outcome) {
     return "NOT FOUND  the lease ended more than 10 minutes ago, or was never taken";
   }
   if (outcome == v1::OUTCOME_QUEUED) {
-    return "QUEUED  the server sends the settlement to the store until the store has answered";
+    return "QUEUED  the store is unavailable; the lease is settled when the store answers again";
   }
   return "unknown";
 }
@@ -205,7 +205,7 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   const bool shows_units = CountsOtherUnits(request, response);
   std::vector<Row> rows;
   for (const v1::LimitStatus& limit : response.limits()) {
-    if (!Counts(limit)) continue;  // the first line names its rule
+    if (!Counts(limit)) continue;  // it has no counter to show
     rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
                     AlgorithmText(limit.algorithm()), LevelText(limit),
                     shows_units ? fmt::format("units {}", limit.units()) : "",

@@ -25,7 +25,7 @@ std::string DecisionText(const v1::CheckLimitRequest& request,
                          const v1::CheckLimitResponse& response,
                          const DecisionContext& context = {});
 
-// Whether the request was a charge that a limit has counted, whether or not it was denied.
+// Returns true if the request was a charge that a limit has counted, even if it was denied.
 bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response);
 
 // Returns "token_bucket" for ALGORITHM_TOKEN_BUCKET, and so on.
@@ -37,7 +37,7 @@ std::string LimitStateText(const v1::LimitStatus& limit);
 // The outcome of a settlement, then one line per limit.
 std::string SettlementText(const v1::SettleLeaseResponse& response);
 
-// What a lease holds of a limit: "pay-per-user[0]  token_bucket  held 4000  12 of 20 left".
+// What a lease holds of a limit: "pay-per-user[0]  token_bucket  held 4000".
 std::string HeldText(const v1::LimitStatus& limit);
 
 }  // namespace sluice::tools

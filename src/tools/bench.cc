@@ -95,7 +95,7 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
   app.add_option("--key", plan.key_name, "The attribute that varies")
       ->type_name("KEY")
       ->capture_default_str();
-  app.add_option("--keys", plan.keys, "How many values the attribute has, from 1000000 up")
+  app.add_option("--keys", plan.keys, "How many values the attribute has: 1000000, 1000001, …")
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();
@@ -113,8 +113,8 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
   load::Plan& plan = options.plan;
   CLI::Option* rate =
       app.add_option("--rate", plan.rate,
-                     "Open loop: checks per second. Messages have fixed start times, from which "
-                     "latency counts")
+                     "Open loop: checks per second. Each message has a fixed start time, from "
+                     "which its latency is measured")
           ->check(NumberWithin(0.001, 1e7))
           ->type_name("RATE");
   app.add_option("--in-flight", plan.in_flight,
@@ -144,7 +144,7 @@ void DeclareBench(CLI::App& app, BenchOptions& options) {
   app.add_flag("--json", options.json, "Print one JSON object");
   options.server.AddTo(app);
   app.get_option("--timeout")
-      ->description("Timeout for connecting, and for the last answers after the end");
+      ->description("Timeout for connecting, and for the last answers after the measurement");
   app.parse_complete_callback([&options] { CheckTogether(options); });
   app.footer(
       "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"

@@ -40,7 +40,8 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   return request;
 }
 
-// Only a check that takes units may have to wait.
+// Whether to sleep for the answer's wait. Peeks, charges, refunds, and checks that take no units do
+// not sleep.
 bool Sleeps(const CheckOptions& options) {
   const bool takes = options.cost > 0 || !options.request.amounts.amounts.empty();
   return options.wait && options.mode == v1::MODE_CONSUME && takes;
@@ -121,7 +122,8 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
   app.add_flag_callback(
          "--peek", [&options] { options.mode = v1::MODE_PEEK; }, "Short for --mode peek")
       ->excludes(mode);
-  AddDuration(app, "--wait", "Accept a wait of up to this long, and sleep for it if allowed",
+  AddDuration(app, "--wait",
+              "Accept a wait of up to this long. If the check is allowed, sleep for its wait",
               options.wait);
   AddDuration(app, "--lease-ttl", "Take the units under a lease, for sluice settle",
               options.lease_ttl);
@@ -141,7 +143,8 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
       ->type_name("COUNT")
       ->needs(repeat);
   app.add_option("--rate", options.rate,
-                 "Checks per second. Each has a fixed start time, from which latency counts")
+                 "Checks per second. Each has a fixed start time, from which its latency is "
+                 "measured")
       ->check(NumberWithin(0.001, 1e6))
       ->type_name("RATE")
       ->needs(repeat);
@@ -156,7 +159,7 @@ void DeclareCheck(CLI::App& app, CheckOptions& options) {
   DeclareLoad(app, options);
   options.server.AddTo(app);
   app.footer(
-      "Exit status: 0 allowed (of many: all) or charged, 1 denied (of many: any), 2 error.\n"
+      "Exit status: 0 allowed or charged, 1 denied (with --repeat: any check), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
 }
 

@@ -16,13 +16,13 @@ inline constexpr int kExitError = 2;
 struct Command {
   const char* name;
   const char* description;
-  // Declares the command's arguments on `app`. Returns a function that runs the command after
-  // parsing and returns the exit status.
+  // Declares the command's arguments on `app`. Returns a function that must be called after
+  // parsing: it runs the command and returns the exit status.
   std::function<int()> (*declare)(CLI::App& app);
 };
 
-// The `declare` of a command: `DeclareFlags` binds the command's arguments to options, and `Run`
-// runs the command with these options.
+// Implements the `declare` of a command. `DeclareFlags` binds the command's arguments to options.
+// `Run` runs the command with these options.
 template <typename Options, void (*DeclareFlags)(CLI::App&, Options&), int (*Run)(const Options&)>
 std::function<int()> Declare(CLI::App& app) {
   auto options = std::make_shared<Options>();

@@ -50,8 +50,8 @@ void DeclareConsole(CLI::App& app, ConsoleOptions& options) {
       ->check(CLI::Range(0, 65535))
       ->type_name("PORT");
   app.footer(
-      "The page is for this machine's browsers, and its URL has a random token. Servers are\n"
-      "called from here, with the rights of this command.\n"
+      "The page is for this machine's browsers, and its URL has a random token. This command\n"
+      "calls the servers, with its own rights.\n"
       "Exit status: 0 ended, 2 error.\n"
       "Example: sluice console --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
 }

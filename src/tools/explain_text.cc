@@ -51,7 +51,7 @@ std::string RuleText(const v1::ExplainedRule& rule) {
 
 std::string LeaseText(const v1::ExplainedLease& lease) {
   if (!lease.open()) {
-    return "The lease holds nothing: it was settled, has ended, or was never taken\n";
+    return "The lease holds nothing: it was settled, ended too long ago, or was never taken\n";
   }
   using google::protobuf::util::TimeUtil;
   const bool ended = lease.ends_at() < TimeUtil::GetCurrentTime();

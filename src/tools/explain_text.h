@@ -9,10 +9,10 @@
 
 namespace sluice::tools {
 
-// What a limit counts, amounts with weights: "requests", "3 input_tokens + 15 output_tokens".
+// The amounts that a limit counts, with weights: "requests", "3 input_tokens + 15 output_tokens".
 std::string CountsText(const std::map<std::string, std::uint64_t>& counts);
 
-// `domain_hint`: as in DecisionContext. Ends with a newline.
+// `domain_hint`: as in DecisionContext. The text ends with a newline.
 std::string ExplainText(const v1::CheckLimitRequest& request, const v1::ExplainResponse& answer,
                         const std::string& domain_hint);
 

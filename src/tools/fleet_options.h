@@ -14,11 +14,11 @@ struct FleetOptions {
   AdminOptions admin;
   std::vector<std::string> addresses;
 
-  // The flags of all commands that call the admin API, but --addr can be repeated.
+  // Adds the flags of all commands that call the admin API. Here, --addr can be repeated.
   void AddTo(CLI::App& app);
 
-  // Watches the servers' admin APIs, and waits until each has answered or failed. If none answers
-  // within the timeout, prints why and returns null.
+  // Watches the servers' admin APIs. Waits until each has answered or failed, at most for the
+  // timeout. If none has answered by then, prints why and returns null.
   std::unique_ptr<FleetWatch> Watch() const;
 
  private:

@@ -43,13 +43,13 @@ struct HoldOptions {
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
   std::optional<Duration> lease_ttl;  // of units
-  std::string settle_from;  // a file to which the command writes its usage; none: as taken
+  std::string settle_from;            // the command writes its usage to this file; empty: as taken
   std::vector<int> overload_status = {69, 75, 124, 137};
   bool kill_on_loss = false;
   std::vector<std::string> command;
 };
 
-// The answer that allows the request, or an exit `status` whose cause has been printed.
+// The answer that allows the request. If the command must not run, `status` is set instead.
 struct Admission {
   v1::CheckLimitResponse answer;
   SteadyTime asked, answered;
@@ -115,7 +115,9 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
   }
 }
 
-// Whether the command may run without a lease, because no slot is required.
+// Whether the command may run although the answer has no lease: a rule allows the request without
+// counting it, or a limit to hold applies but is in shadow mode or the store failed. If the command
+// may not run, prints why.
 bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
@@ -127,8 +129,8 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
     }
     return true;
   }
-  Say("nothing to hold, so the command was not run: no concurrency limit applies, or it counts "
-      "an amount that was not given. Other limits stay charged\n"
+  Say("nothing to hold, so the command was not run: no concurrency limit applies, or those that "
+      "apply count an amount that was not given. Other limits stay charged\n"
       "  {}"
       "  See the limits: sluice explain {} {}\n"
       "{}",
@@ -227,7 +229,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   return used;
 }
 
-// A failure with a status that is not in the list does not show whether the service is overloaded.
+// A failure whose status is not in the list says nothing about the service's load.
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
@@ -261,7 +263,7 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
   const auto settled = keeper.Settle(used);
   if (!settled) {
     Say("the lease could not be settled, and its units stay as taken ({}: {})\n"
-        "  Until 10 minutes after its end:  {}\n",
+        "  Settle it until 10 minutes after its end:  {}\n",
         CodeName(settled.error().code), settled.error().message, SettleCommand(keeper.id(), used));
   } else if (settled->outcome() != v1::OUTCOME_SETTLED) {
     Say("{}", SettlementText(*settled));
@@ -312,12 +314,13 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
                   options.lease_ttl);
   app.add_option("--settle-from", options.settle_from,
                  "When COMMAND ends, settle with the lines that it wrote to this file, such as "
-                 "tokens=1312; without lines, units stay as taken. Emptied before COMMAND starts")
+                 "tokens=1312; without lines, units stay as taken. The file is emptied before "
+                 "COMMAND starts")
       ->type_name("FILE")
       ->needs(lease_ttl);
   app.add_option("--overload-status", options.overload_status,
-                 "Exit statuses of COMMAND that report an overload of the service to a limit with "
-                 "adapt; statuses other than these and 0 report nothing")
+                 "Exit statuses of COMMAND that report an overload to limits with adapt. 0 reports "
+                 "success; other statuses report nothing")
       ->delimiter(',')
       ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
@@ -328,8 +331,8 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
   app.footer(
       "The lease is renewed while COMMAND runs, and released or settled when COMMAND ends,\n"
       "however it ends. Signals are passed on to COMMAND.\n"
-      "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if\n"
-      "it is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr\n"
+      "Exit status: COMMAND's own (128 + the signal that killed it, 126 if it cannot be run, 127\n"
+      "if it is not found). If COMMAND was not run: 1 denied, 2 error or no slot to hold; stderr\n"
       "says why.\n"
       "Example: sluice hold shop endpoint=/export --wait 60s -- tar -czf shop.tgz config");
 }

@@ -58,7 +58,7 @@ bool LeaseKeeper::StoppedBefore(SteadyTime due) {
   return stop_.WaitUntil(mutex_, due, [this]() SLUICE_REQUIRES(mutex_) { return stopped_; });
 }
 
-// Renews the lease. Returns when the next renewal is due.
+// Renews the lease. Returns the time of the next renewal.
 SteadyTime LeaseKeeper::Renew() {
   const SteadyTime asked = SteadyNow();
   const Duration pause = RenewalPause(ttl_);
@@ -82,7 +82,7 @@ SteadyTime LeaseKeeper::Renew() {
 void LeaseKeeper::Enter(State state, const Error& reason) {
   if (state == std::exchange(state_, state)) return;
   {
-    // A renewal that arrives after the release fails. This failure is not reported.
+    // If a renewal comes after the release, it fails. This failure is not reported.
     MutexLock lock(mutex_);
     if (stopped_) return;
   }

@@ -96,7 +96,7 @@ Json WaitJson(const LoadStats& stats) {
 
 std::atomic<bool> interrupted = false;
 
-// Shows the progress on stderr until the run has ended. Ctrl-C ends it early. On a terminal,
+// Shows the progress on stderr until the run has ended. Ctrl-C ends the run early. On a terminal,
 // updates one line; elsewhere, prints a line per second.
 void Watch(const load::Plan& plan, load::Generator& generator) {
   std::signal(SIGINT, [](int) { interrupted = true; });

@@ -25,8 +25,8 @@ std::string LoadReportText(const load::Plan& plan, const load::LoadStats& stats)
 // The same as one JSON object. All fields are always present, in the same order.
 std::string LoadReportJson(const load::Plan& plan, const load::LoadStats& stats);
 
-// A warning if the generator was the bottleneck, so that the figures do not describe the server.
-// Otherwise empty.
+// If the generator was the bottleneck, warns that the latencies are not the server's. Otherwise
+// empty.
 std::string LatenessText(const load::LoadStats& stats);
 
 }  // namespace sluice::tools

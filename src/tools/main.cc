@@ -56,8 +56,8 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& wo
   return sluice::DidYouMean(word, views);
 }
 
-// Prints the first unknown command or flag among the words that the parser could not use, with a
-// similar known one if there is any. Returns whether a word is unknown.
+// Finds the first unknown command or flag among the words that the parser could not use. Prints it
+// with the nearest known word, if there is any. Returns whether there was an unknown word.
 bool ReportUnknown(const CLI::App& app) {
   const auto called = app.get_subcommands();
   const CLI::App& command = called.empty() ? app : *called.front();

@@ -77,7 +77,8 @@ double ParseShare(const std::string& text) {
       fmt::format("--suggest: found \"{}\"; allowed is a share below 100%, such as 0.1%", text));
 }
 
-// The rules of the domain. If they are invalid, prints the errors and returns nullopt.
+// The rules of the domain. If they are invalid or have no such domain, prints why and returns
+// nullopt.
 std::optional<Domain> LoadDomain(const std::string& path, const std::string& wanted) {
   LoadedRules loaded = ParseRules(ReadRulesAt(path));
   for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
@@ -225,7 +226,7 @@ void DeclareReplay(CLI::App& app, Options& options) {
       "Decides the requests of the log in virtual time, as a server would have done. Needs no\n"
       "server. Fields of nginx: client_ip, user, time, method, endpoint (or path), query, status,\n"
       "bytes, referer, user_agent.\n"
-      "Exit status: 0 done, 2 cannot be read or does not fit in memory.\n"
+      "Exit status: 0 done, 2 error, or the log does not fit in memory.\n"
       "Example: sluice replay config/rules /var/log/nginx/access.log.1");
 }
 

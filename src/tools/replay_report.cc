@@ -106,7 +106,7 @@ std::string FoundText(const Suggestion::Group& found) {
   const std::string now =
       fmt::format("denied {} of {}", ShareText(found.now), CountText(found.now.checked));
   if (!found.possible())
-    return name + now + ", and more even with a limit a million times as large; unchanged\n";
+    return name + now + ", and too many even with a limit 200,000 times as large; unchanged\n";
   return name + fmt::format("{}; times {:.4g}: {}\n", now, found.factor(), ShareText(found.then));
 }
 

@@ -11,7 +11,7 @@ namespace sluice::tools {
 std::string ReplayText(const replay::ReplayResult& result);
 std::string ReplayJson(const replay::ReplayResult& result);
 
-// A rule file, with a comment for each limit that was scaled.
+// A rule file. Comments say what was found for the limits of each rule.
 std::string SuggestionText(const replay::Suggestion& suggestion);
 std::string SuggestionJson(const replay::Suggestion& suggestion);
 

@@ -66,7 +66,8 @@ void AmountOptions::AddTo(CLI::App& app) {
     }
   };
   app.add_option_function<std::vector<std::string>>(
-         "--amount", add, "What limits may count besides the cost, such as tokens=500; repeatable")
+         "--amount", add,
+         "Amount that limits may count besides the cost, such as tokens=500; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME=NUMBER");
 }

@@ -17,7 +17,7 @@ namespace sluice::tools {
 // Parses NAME=NUMBER. The error says what is expected.
 Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& text);
 
-// What limits may count besides the cost.
+// The amounts that limits may count besides the cost.
 struct AmountOptions {
   std::map<std::string, std::uint64_t> amounts;
 

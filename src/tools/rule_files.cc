@@ -1,5 +1,5 @@
-// Commands that read rule files and need no server: `sluice validate` reports all mistakes in
-// rules, `sluice convert` turns Envoy's rules into Sluice's own.
+// Commands that read rule files and need no server. `sluice validate` reports all mistakes in
+// rules. `sluice convert` turns Envoy's rules into Sluice's own.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -73,7 +73,8 @@ std::string Count(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Whether a file has this key, which only rules of the other kind (Envoy's or Sluice's) have.
+// Whether a file was refused for this key. Only rules of the other kind (Envoy's or Sluice's own)
+// have the key.
 bool HasKeyOfOthers(const Findings& findings, std::string_view key) {
   return std::any_of(findings.errors.begin(), findings.errors.end(), [key](const auto& error) {
     return error.path == key && error.message.starts_with("unknown key");
@@ -145,7 +146,7 @@ void DeclareValidate(CLI::App& app, ValidateOptions& options) {
   app.footer(
       "Prints every mistake as file:line:column: path: what is wrong, and warns of what is valid\n"
       "but probably a mistake. Needs no server.\n"
-      "Exit status: 0 valid, even with warnings, 1 mistakes, 2 cannot be read.\n"
+      "Exit status: 0 valid (even with warnings), 1 mistakes, 2 files cannot be read.\n"
       "Example: sluice validate config/rules");
 }
 
@@ -168,7 +169,7 @@ void DeclareConvert(CLI::App& app, std::string& directory) {
       ->required();
   app.footer(
       "Prints a rule file for each domain, with --- between them. Needs no server.\n"
-      "Exit status: 0 done, 1 mistakes, 2 cannot be read.\n"
+      "Exit status: 0 done, 1 mistakes, 2 files cannot be read.\n"
       "Example: sluice convert config/envoy");
 }
 

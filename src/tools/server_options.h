@@ -34,8 +34,8 @@ Result<std::unique_ptr<Client>> Connect(Result<Target> target);
 // Prints an error that did not come from a call to a server, and returns the exit status.
 int Fail(const Error& error);
 
-// Prints the error of a call to `address`, also as JSON if `json`, and returns the exit status. If
-// no server has answered, also says how to start one.
+// Prints the error of a call to `address` and returns the exit status. If `json` is true, prints
+// the error as JSON, too. If `answered` is false, also says how to start a server.
 int FailCall(const Address& address, bool answered, const Error& error, bool json);
 
 // A flag's check: returns why `text` is not an address, or an empty string if it is one.
@@ -48,7 +48,7 @@ CLI::Validator NumberWithin(double least, double most);
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address);
 
-// Parses the duration that is given by `flag`.
+// Parses the value of `flag`. Throws CLI::ValidationError if `text` is not a duration.
 Duration DurationOf(const std::string& flag, const std::string& text);
 
 // Adds a flag for a duration. `place`: a Duration or a std::optional<Duration>.

@@ -1,4 +1,4 @@
-// `sluice settle`: ends a lease of units with what was used.
+// `sluice settle`: settles a lease of units by the usage that the caller reports.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -72,7 +72,7 @@ void DeclareSettle(CLI::App& app, SettleOptions& options) {
 
 }  // namespace
 
-const Command kSettle = {"settle", "Settle a lease of units with what was used",
+const Command kSettle = {"settle", "Settle a lease of units: report what was used",
                          Declare<SettleOptions, DeclareSettle, Settle>};
 
 }  // namespace sluice::tools

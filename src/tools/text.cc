@@ -34,7 +34,7 @@ std::string TwoUnits(Duration duration, Duration large, std::string_view large_n
 
 std::string HumanDuration(Duration duration) {
   if (duration < milliseconds(1)) return fmt::format("{} us", duration.count());
-  // Above each bound, rounding up would reach the next unit.
+  // Above each bound, rounding up could reach the next unit.
   if (duration <= milliseconds(999)) return Decimal(duration, milliseconds(1), "ms");
   if (duration <= seconds(59)) return Decimal(duration, seconds(1), "s");
   if (duration <= minutes(59)) return TwoUnits(duration, minutes(1), "min", seconds(1), "s");

@@ -163,13 +163,13 @@ void DeclareTop(CLI::App& app, TopOptions& options) {
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("TIMES");
   app.add_option("--filter", options.filter,
-                 "Only lines of rules and keys that contain this, such as a rule's or user's name")
+                 "Show only rules (and, on the screen, keys) that contain this text")
       ->excludes(app.get_option("--json"))
       ->type_name("TEXT");
   app.footer(
       "Keys: d, c, n sort by denied, checks, name; k shows keys denied or used; / filters; p "
       "pauses; q quits.\n"
-      "Without a terminal it prints lines. Exit status: 0 ended, 2 error.\n"
+      "Without a terminal, the command prints lines. Exit status: 0 ended, 2 error.\n"
       "Example: sluice top --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
 }
 

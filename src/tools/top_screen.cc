@@ -98,7 +98,7 @@ std::string TotalsLine(const FleetState& fleet) {
                      LatencyText(fleet.checks), LatencyText(fleet.store));
 }
 
-// Servers that do not answer come first, so that these are shown if servers have to be left out.
+// Servers that cannot be reached come first, so that they are shown if some do not fit.
 std::vector<std::string> ServerLines(const FleetState& fleet) {
   std::vector<ServerState> servers = fleet.servers;
   std::stable_partition(servers.begin(), servers.end(),

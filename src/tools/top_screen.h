@@ -17,7 +17,7 @@ struct TopView {
 
   Order order = Order::kDenied;
   Keys keys = Keys::kDenied;
-  std::string filter;    // only rules and keys whose domain, rule or value contain this text
+  std::string filter;    // shows only rules and keys that contain this text
   bool typing = false;   // typed keys go to the filter
   bool stopped = false;  // paused
   bool ended = false;
@@ -30,8 +30,8 @@ struct TopView {
 std::string TopScreen(const FleetState& fleet, const TopView& view, std::size_t rows,
                       std::size_t columns);
 
-// One line for the totals, one for each server that does not answer, one for each rule, and the
-// three keys most denied.
+// One line for the totals, one for each server that does not answer, one for each rule, and one for
+// each of the three keys most denied. The filter applies to rules only.
 std::string TopLines(const FleetState& fleet, const TopView& view, const std::string& time);
 
 }  // namespace sluice::tools

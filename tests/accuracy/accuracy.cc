@@ -1,8 +1,8 @@
 // Measures whether every algorithm keeps its promise on every interval, when several servers share
-// one Redis and serve many concurrent callers. Also measures by how much each admits too little.
+// one Redis and serve many concurrent callers. Also measures how many units each admits too few.
 //
 //   build/release/accuracy/accuracy             about 8 minutes; attacks windows of 1 minute
-//   build/release/accuracy/accuracy --short     15 s; the tests run it so
+//   build/release/accuracy/accuracy --short     15 s; this form runs as a test
 //
 // Starts its own redis-server and servers. Exit status: 0 if all promises were kept.
 #include <cstdio>
@@ -82,7 +82,8 @@ class Program {
     Send(pattern.name, pattern.arrivals(kSmall, span), Subjects(kSmall));
   }
 
-  // Sends checks, records, judges and reports. `run` must be unique.
+  // Sends checks, and records, judges and reports their outcomes. `run` must be unique, because it
+  // names the counters.
   std::vector<History> Send(const std::string& run, const Arrivals& arrivals,
                             const std::vector<Subject>& subjects) {
     const std::vector<History> histories = callers_.Send(arrivals, subjects, run);
@@ -107,7 +108,8 @@ class Program {
     fmt::print("the resource itself never counted more than {} at once\n", judgement.densest);
   }
 
-  // Repeats the attack until one hits the edge of the window. On a busy machine, some miss it.
+  // Repeats the attack until one hits the edge of the window. On a busy machine, some attacks miss
+  // it.
   void Attack(const Size& size) {
     for (int attack = 1; attack <= kAttacks; ++attack) {
       const Time edge = NextEdge(clock_.Now() + kHeadStart + BoundaryLead(size), size.window);
@@ -119,7 +121,7 @@ class Program {
       const auto histories =
           Send(fmt::format("boundary-{}", attack), BoundaryAttack(size, edge), subjects);
       if (MetTheEdge(histories, size, edge)) return;
-      fmt::print("not all checks were decided on their side of the edge; the attack is repeated\n");
+      fmt::print("the attack missed: not all checks were decided on their side of the edge\n");
     }
     report_.Fail("no boundary attack hit the edge");
   }
@@ -148,9 +150,9 @@ class Program {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Holds every algorithm to its promise on every interval: servers on one Redis, many "
-      "callers,\n"
-      "the same arrivals for all algorithms, a limit of 100 a second (boundary: 100 a minute).",
+      "Tests whether every algorithm keeps its promise on every interval: several servers on one\n"
+      "Redis, many callers, the same arrivals for all algorithms, a limit of 100 a second\n"
+      "(boundary: 100 a minute).",
       "accuracy");
   Settings settings;
   CLI::Option* length = app.add_option("--seconds", settings.seconds, "Length of each pattern")
@@ -165,14 +167,16 @@ int Main(int argc, char** argv) {
   app.add_option("--pattern", settings.pattern, "Run only this pattern")
       ->check(CLI::IsMember(
           {"uniform", "bursty", "zipf", "edges", "burst", "boundary", "concurrency"}));
-  app.add_option("--csv", settings.csv, "Record every check in this file");
+  app.add_option("--csv", settings.csv, "Write every check to this file");
   app.add_flag("--short", settings.short_form,
                "2 s for each pattern; boundary attacks on windows of 1 s");
   app.footer(
-      "Columns, in units: worst / limit, the interval nearest to its limit or furthest past it;\n"
-      "over, admitted past a limit; any window, the most in any interval of the window's length,\n"
-      "whatever is promised; ideal, what an exact algorithm admits of the same checks.\n"
-      "Exit status: 0 all promises kept, 1 not, 2 error.");
+      "Columns, in units:\n"
+      "  worst / limit  in the interval that came closest to its limit or exceeded it most\n"
+      "  over           admitted beyond a limit\n"
+      "  any window     the maximum in any interval of the window's length\n"
+      "  ideal          what an exact algorithm admits of the same checks\n"
+      "Exit status: 0: all promises were kept; 1: a promise was broken; 2: error.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,15 +3,16 @@
 //
 //   build/release/accuracy/algorithm_cost [--seconds 5]
 //
-// bytes    MEMORY USAGE of a real counter, with its key, after one check, and its maximum
-//          while `limit` checks come spread over the window. The counter is for a user whose name
-//          has 36 bytes, as UUIDs have.
+// bytes    MEMORY USAGE of a counter and its key after one check. The counter is for a user whose
+//          name has 36 bytes, as UUIDs have.
+// most     the maximum of the same, while as many checks as the limit allows are spread evenly over
+//          a window
 // script   mean run time of the script (INFO commandstats). One caller waits for each answer, so
 //          every check is a script call of its own.
 // alone    CPU of Redis' main thread (INFO cpu) per check in the same rounds. This includes parsing
 //          the call and writing the answer.
 // loaded   the same CPU per check, but with 400 checks in flight. These share script calls; the
-//          last column is the number of checks in a call.
+//          last column is the mean number of checks in a call.
 //
 // Times are from the cheapest of five rounds, because other work on the machine only adds to them.
 // The checks use 5,000 counters. They are admitted while the algorithm has room. Redis decides all
@@ -87,7 +88,7 @@ struct Bytes {
   std::int64_t most = 0;
 };
 
-// Measures one algorithm: the times with the rule of `subject`, the memory with `brief`'s rule.
+// Measures one algorithm: the times with `subject`'s rule, the memory with `brief`'s rule.
 class Measurement {
  public:
   Measurement(const Subject& subject, const Subject& brief)

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kZipfKeys = 20;
 
-// The time that `steps` arrivals take at `times` the rate of the limit.
+// The time that `steps` arrivals take, if their rate is the limit's rate multiplied by `times`.
 Duration After(const Size& size, double times, std::int64_t steps) {
   const Duration window = size.window;
   return Duration(std::llround(static_cast<double>(window.count() * steps) /
@@ -30,7 +30,7 @@ Arrivals Uniform(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Bursts of up to twice the limit at once. On average, two bursts in a window.
+// Bursts of up to twice the limit at once, at random times; on average, two bursts in a window.
 Arrivals Bursty(const Size& size, const Span& span) {
   Arrivals arrivals;
   std::mt19937 random(1);
@@ -46,7 +46,7 @@ Arrivals Bursty(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Key k arrives in proportion to 1/(k + 1), at a cost of 1 to 3 that depends on the key.
+// Checks of key k have a share in proportion to 1/(k + 1), and a cost of 1 to 3, depending on k.
 Arrivals Zipf(const Size& size, const Span& span) {
   std::vector<double> weights;
   for (int key = 0; key < kZipfKeys; ++key) weights.push_back(1.0 / (key + 1));
@@ -61,8 +61,8 @@ Arrivals Zipf(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Arrivals only in the quarter of a window around each edge of the clock, but at eight times the
-// limit.
+// Arrivals at eight times the limit in the quarter of a window around each edge of the clock; none
+// at other times.
 Arrivals Edges(const Size& size, const Span& span) {
   const Duration half = Duration(size.window) / 8;
   Arrivals arrivals;
@@ -91,7 +91,7 @@ const std::vector<Pattern>& Patterns() {
   static const std::vector<Pattern> patterns = {
       {"uniform", "evenly spaced, twice the limit", Uniform},
       {"bursty", "up to twice the limit at once, at random times", Bursty},
-      {"zipf", "20 keys, the k-th in proportion to 1/k, each with a cost of 1 to 3", Zipf},
+      {"zipf", "20 keys; the k-th has a share in proportion to 1/k; costs of 1 to 3", Zipf},
       {"edges", "eight times the limit around the clock's edges, nothing between", Edges},
       {"burst", "below the limit, six times the limit for 1.5 windows, below it again", Burst},
   };

@@ -34,7 +34,7 @@ struct Pattern {
 // uniform, bursty, zipf, edges and burst. Each is deterministic for a given span.
 const std::vector<Pattern>& Patterns();
 
-// The boundary attack: `limit` checks just before an edge of the clock, `limit` just after it.
+// The boundary attack: `limit` checks shortly before an edge of the clock, and `limit` at the edge.
 // REQUIRES: edge - BoundaryLead(size) lies in the future.
 Arrivals BoundaryAttack(const Size& size, Time edge);
 Duration BoundaryLead(const Size& size);

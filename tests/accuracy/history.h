@@ -10,17 +10,17 @@ namespace sluice::accuracy {
 
 // The outcome of an answered check.
 struct Outcome {
-  int key = 0;  // the number of the user whose counter it is, from 0
+  int key = 0;  // of the user that the counter is for, from 0
   std::int64_t cost = 1;
   Time decided_at;
-  Duration wait{};  // of an admitted check: it starts this much later
+  Duration wait{};  // if admitted: how much later the check starts
   bool admitted = false;
 };
 
 // The outcomes are in no particular order.
 struct History {
   std::vector<Outcome> outcomes;
-  int unknown = 0;  // checks without an answer by the store; Redis may have charged them
+  int unknown = 0;  // failed, or decided by a fallback; Redis may have charged them
 };
 
 // Admitted units and their time. Lists are ordered by time.

@@ -116,7 +116,7 @@ void Append(const Usage& from, Usage& to) {
   to.unreleased += from.unreleased;
 }
 
-// How many slots are held at a time. The times of successive calls must not go back.
+// How many slots are held at a time. Calls of At must be ordered by time.
 class Occupancy {
  public:
   explicit Occupancy(std::vector<Held> held) : held_(std::move(held)) {

@@ -26,12 +26,12 @@ struct Held {
 };
 
 struct Usage {
-  std::vector<Held> certainly;  // until its release was sent
-  std::vector<Held> possibly;   // until its release ended, with or without an answer
+  std::vector<Held> certainly;  // until the release was sent, or the lease expired
+  std::vector<Held> possibly;   // until the release was answered, or the lease expired
   std::vector<Time> denials;
-  std::int64_t unknown = 0;     // checks without an answer by the store
+  std::int64_t unknown = 0;     // checks that failed, or that a fallback decided
   std::int64_t unreleased = 0;  // leases whose release failed
-  // The maximum of callers at the same time, counted by the resource itself in this process.
+  // The maximum number of callers in the resource at the same time, as the resource counted.
   std::int64_t most_at_once = 0;
 };
 
@@ -42,9 +42,9 @@ std::string RuleOf(const Holding& holding);
 // machine, so that the store's clock can time releases.
 Usage Hold(test::Fleet& fleet, const Holding& holding);
 
-// `promise.over` counts admissions while all slots were certainly held. It also includes the
-// callers over the limit that the resource counted at once. `missing` counts denials while a slot
-// was certainly free. A pure function.
+// `promise.over` is the number of admissions while all slots were certainly held, plus the number
+// of callers by which the resource's count exceeded the limit. `missing` is the number of denials
+// while a slot was certainly free. A pure function.
 Judgement Judge(const Usage& usage, const Holding& holding);
 
 }  // namespace sluice::accuracy

@@ -25,8 +25,8 @@ struct Bucket {
 std::int64_t IdealTokenBucket(const Passages& checks, const Bucket& bucket);
 
 // Guava's SmoothWarmingUp: a permit costs time. A cold bucket has many stored permits; these cost
-// up to three times as much as new ones. A check is admitted when the time that the permits of
-// earlier checks cost has passed.
+// up to three times as much as new ones. Each check pays for its permits with time; the next
+// check is admitted when this time has passed.
 struct Warmup {
   std::int64_t rate = 1;  // per period
   Duration period{};

@@ -12,7 +12,7 @@ namespace sluice::accuracy {
 namespace {
 
 // Orders by the time of the decision. Checks of one script call have the same time; granted ones
-// are ordered first. This is right because a counter only fills during a call: a check that was
+// are ordered first. This is right because a counter frees no units during a call: a check that was
 // denied would also have been denied after the granted ones.
 bool DecidedEarlier(const Outcome& a, const Outcome& b) {
   return std::tuple(a.decided_at, !a.admitted) < std::tuple(b.decided_at, !b.admitted);

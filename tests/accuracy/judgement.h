@@ -20,7 +20,8 @@ struct Judgement {
   // The maximum in any interval of the window's length, independent of the promise.
   std::int64_t densest = 0;
   std::int64_t ideal = 0;
-  // Over all counters: units below the expected minimum, and above the expected maximum.
+  // Summed over all counters. `missing`: units below the expected minimum. `surplus`: units above
+  // the expected maximum.
   std::int64_t missing = 0;
   std::int64_t surplus = 0;
 

@@ -1,4 +1,4 @@
-// Tests of judgements of subjects that admit too much or too little, or do not answer.
+// Tests that subjects which admit too much or too little, or do not answer, are judged wrong.
 #include "tests/accuracy/judgement.h"
 
 #include <gtest/gtest.h>
@@ -20,15 +20,15 @@ Passages Checks() {
   return checks;
 }
 
-// The earliest start that keeps the promise, given the checks that started before.
+// When a check decided at `at` can start without breaking the promise, after the checks in
+// `started`.
 Time EarliestStart(const Subject& subject, Passages started, Time at) {
   started.push_back({started.empty() ? at : std::max(at, started.back().at)});
   while (subject.promise(started).over > 0) started.back().at += milliseconds(1);
   return started.back().at;
 }
 
-// The history of the algorithm if `ideal` decides. Checks that may wait do so as long as is
-// necessary.
+// The history of the algorithm if `ideal` decides. Checks that may wait, wait as long as necessary.
 History Ask(const Subject& subject, const Ideal& ideal) {
   const bool waits = subject.name == "leaky_bucket" || subject.max_wait;
   History history;

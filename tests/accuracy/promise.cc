@@ -7,8 +7,8 @@ namespace sluice::accuracy {
 
 namespace {
 
-// Whether interval `a` is worse than `b`. If they are equally bad, the one with more units is more
-// informative.
+// Whether interval `a` is worse than `b`. If both are equally far from their limits, the one with
+// more units counts as worse.
 bool IsWorse(const Findings& a, const Findings& b) {
   return std::tuple(a.units - a.limit, a.units) > std::tuple(b.units - b.limit, b.units);
 }
@@ -60,8 +60,8 @@ Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration
 
 Findings CheckEveryLength(const Passages& admitted, const Drip& drip) {
   // For each passage, finds the fullest interval that ends with it. `level` is the units before a
-  // passage, minus the units that the rate allows until then, times `period` to stay an integer.
-  // The fullest interval begins at the passage with the lowest level.
+  // passage, minus the units that the rate allows until the passage, both multiplied by `period`,
+  // so that it is an integer. The fullest interval begins at the passage with the lowest level.
   Findings findings;
   std::int64_t units = 0;
   std::int64_t lowest = 0;

@@ -33,8 +33,8 @@ struct Drip {
   std::int64_t burst = 0;
   std::int64_t rate = 1;  // per period
   Duration period{};
-  // A check is admitted as soon as the earlier ones are paid for, so the cost of the last one in an
-  // interval does not count.
+  // A check is admitted as soon as the earlier checks are paid for, so the cost of the last check
+  // in an interval does not count.
   bool pays_later = false;
   // The resolution of times. Intervals are longer by this amount.
   Duration step{};

@@ -20,7 +20,7 @@ constexpr Drip kBucket{.burst = 3, .rate = 2, .period = seconds(1)};
 // Units must be half a second apart, to the microsecond.
 constexpr Drip kSpaced{.rate = 2, .period = seconds(1), .pays_later = true, .step = Duration(1)};
 
-// Units at each of these microseconds after a whole second.
+// Pairs: microseconds after a whole second, and the units admitted then.
 Passages At(const std::vector<std::pair<std::int64_t, std::int64_t>>& units) {
   Passages passages;
   for (const auto& [at, cost] : units) {
@@ -86,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"EveryLength_BurstAndRefill", EveryLength, At({{0, 3}, {500'000, 1}}), {4, 4, 0}},
         Row{"EveryLength_OneTickTooEarly", EveryLength, At({{0, 3}, {499'999, 1}}), {4, 3, 1}},
         Row{"EveryLength_TooManyAtOnce", EveryLength, At({{0, 5}}), {5, 3, 2}},
-        // The burst comes after a pause. From the very beginning to the burst, the units would be
-        // within the limit.
+        // The burst comes after a pause. The interval that begins with the burst exceeds its limit;
+        // the interval that begins with the first unit does not.
         Row{"EveryLength_BurstAfterRest",
             EveryLength,
             At({{0, 1}, {10'000'000, 3}, {10'100'000, 1}}),

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSegments = 10;
 
-// A limit in YAML, of the algorithm and `parameters`.
+// A limit in YAML, with this algorithm and these parameters.
 template <typename... Parameters>
 std::string LimitOf(const char* algorithm, const Parameters&... parameters) {
   std::string limit = fmt::format("{{algorithm: {}", algorithm);
@@ -63,7 +63,7 @@ Subject SlidingLog(const Size& size) {
           .ideal = SlidingLogIdeal(size.limit, size.window)};
 }
 
-// Units leave at most one sub-window later than they would leave a sliding log.
+// Units leave the window at most one sub-window later than they would leave a sliding log.
 Subject SlidingWindow(const Size& size) {
   const Duration window = size.window;
   const Duration longest = window + window / kSegments;
@@ -116,8 +116,7 @@ Subject WaitingTokenBucket(const Size& size) {
   return subject;
 }
 
-// This is the only algorithm in floating point: each price is rounded down to the microsecond, once
-// or twice.
+// This is the only algorithm in floating point. Its promise leaves 2 µs per unit for rounding.
 Subject WarmingTokenBucket(const Size& size) {
   const Duration rounding(2 * size.limit);
   const std::string warmup = fmt::format("warmup: {}s", size.window.count());
@@ -135,7 +134,7 @@ Subject WarmingTokenBucket(const Size& size) {
           .most = [=](const Passages& checks) { return ideal(checks) * 101 / 100 + 3; }};
 }
 
-// Admitted checks start evenly spaced. It admits as many as a token bucket.
+// Admitted checks start evenly spaced. A leaky bucket admits as many checks as a token bucket.
 Subject LeakyBucket(const Size& size) {
   return {.name = "leaky_bucket",
           .limit = LimitOf("leaky_bucket", AtRate(size), Queue(size)),
@@ -152,9 +151,9 @@ Subject LeakyBucketWithoutDelay(const Size& size) {
   return subject;
 }
 
-// Takes leases that are not released: a fifth of the limit at once, each for a fifth of the window.
-// So at most `limit` leases begin in every interval of the window's length. holders.h tests
-// releases.
+// Takes leases and does not release them. At most a fifth of the limit is held at once, and each
+// lease lasts a fifth of the window. So at most `limit` leases begin in every interval of the
+// window's length. holders.h tests releases.
 Subject Concurrency(const Size& size) {
   const std::int64_t slots = size.limit / 5;
   const Duration ttl = Duration(size.window) / 5;

@@ -32,12 +32,12 @@ struct Subject {
   Promise promise;
   Ideal ideal;
   // The minimum and the maximum that a correct implementation admits of checks with equal costs. If
-  // they are not set: exactly the ideal.
+  // not set: the ideal.
   Ideal least;
   Ideal most;
   std::optional<Duration> max_wait;  // of its checks
 
-  // The name of its rule, and the endpoint that the rule matches.
+  // The name of its rule, which is also the endpoint that the rule matches.
   std::string Rule() const;
 };
 

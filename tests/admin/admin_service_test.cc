@@ -51,7 +51,7 @@ class AdminServiceTest : public testing::Test {
  protected:
   AdminServiceTest() { threads_.Start(); }
 
-  // Stops the worker before the handlers that it responds to are destroyed.
+  // Stops the worker before the handlers are destroyed, because its tasks use them.
   ~AdminServiceTest() override {
     rules_.go_on.Notify();
     worker_.Stop();
@@ -200,7 +200,8 @@ TEST_F(AdminServiceTest, ListRules_ShowsTheRulesOfAllDomainsOrOfOne) {
             "  - {algorithm: fixed_window, limit: 10, window: 1m}\nmissing: skip\n");
 }
 
-// ListRules would have to wait: like ReloadRules, it runs on the only worker thread.
+// ListRules is not called, because it would wait: like ReloadRules, it runs on the only worker
+// thread.
 TEST_F(AdminServiceTest, ReloadRules_WhileItRuns_ChecksAndExplainAreServed) {
   Start();
   v1::ReloadRulesResponse response;
@@ -219,7 +220,7 @@ TEST_F(AdminServiceTest, ReloadRules_WhileItRuns_ChecksAndExplainAreServed) {
   EXPECT_EQ(response.loaded_at().seconds(), 7);
 }
 
-TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesLocalOperators) {
+TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesAdminCalls) {
   Start({});
   v1::ExplainResponse explained;
   v1::ResetLimitResponse reset;
@@ -250,7 +251,7 @@ TEST_F(AdminServiceTest, PublicPortWithAToken_AdmitsOnlyTheToken) {
   EXPECT_EQ(code_with({"Bearer sesame", "Bearer wrong"}), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(AdminServiceTest, WorkerIsFull_CallsAreUnavailable) {
+TEST_F(AdminServiceTest, WorkerIsStopped_ListRulesIsUnavailable) {
   Start();
   worker_.Stop();
   v1::ListRulesResponse rules;

@@ -44,7 +44,8 @@ class ExplainTest : public LimiterTest {
     return {.domain = "shop", .attributes = attributes};
   }
 
-  // "rule effect (reason) remaining/limit,…" for each rule.
+  // A line for each rule: "rule effect (reason)"; then for each counter the name of what it counts,
+  // unless it counts checks, and "remaining/limit" or "unknown".
   std::vector<std::string> Explained(const Attributes& attributes) {
     std::vector<std::string> lines;
     const auto explained =
@@ -87,8 +88,7 @@ TEST_F(ExplainTest, EveryRuleThatMatches_IsShownInFileOrderWithItsReason) {
         "per-address skipped (attribute \"client_ip\" is missing)", "trial shadow 1/1"}},
       {{{"plan", "staff"}, {"client_ip", "nowhere"}},
        Decision::kAllowed,
-       {"per-user unlimited (overrides[1] applies: {plan: staff}; lifts only this rule's "
-        "limits)",
+       {"per-user unlimited (overrides[1] applies: {plan: staff}; other rules still apply)",
         "per-address skipped (attribute \"client_ip\" is not an IP address)",
         "trial skipped (attribute \"user\" is missing)"}},
       {{{"endpoint", "/sms"}, {"user", "a"}},
@@ -119,7 +119,7 @@ TEST_F(ExplainTest, LimitsOfAmounts_ShowWhatTheyCount) {
   Ask(charge);
   const std::string line = "model enforced 9/10 tokens 0/10";
   EXPECT_EQ(Explained({{"user", "a"}}), std::vector{line});
-  EXPECT_EQ(decision_, Decision::kDenied) << "12 units are counted, of 10";
+  EXPECT_EQ(decision_, Decision::kDenied) << "the tokens count as 12 units, and the limit is 10";
   EXPECT_EQ(Explained({{"user", "b"}}), (std::vector<std::string>{line, "closed blocked"}))
       << "counters are shown even if a blocked rule decides";
 }
@@ -192,7 +192,7 @@ TEST_F(ResetLimitTest, AllRules_ResetsTheirCounters_KeepsThoseOfOtherUsers) {
   EXPECT_EQ(Check({{"user", "b"}}, 0).limits[0].verdict.remaining, 6);
 }
 
-TEST_F(ResetLimitTest, OneRule_KeepsTheOthers) {
+TEST_F(ResetLimitTest, OneRule_ResetsItsCounters_KeepsThoseOfOtherRules) {
   Check(kUser);
   EXPECT_EQ(Reset("trial")->size(), 1u);
   EXPECT_EQ(Remaining(), 9);

@@ -42,7 +42,7 @@ class Resetting final : public ResetCall {
   void OnReset(Result<std::vector<std::string>> reset) override { keys = std::move(reset); }
 };
 
-// Calls `show` with the explanation of the request. If that fails, does not call it.
+// Calls `show` with the explanation of the request. If there is an error, only returns the error.
 inline Result<void> Explain(Limiter& limiter, const CheckRequest& request, Explaining::Show show) {
   Explaining call(limiter, std::move(show));
   call.Start(request);

@@ -42,7 +42,7 @@ class WatchServiceTest : public testing::Test {
       EXPECT_TRUE(reader_->Read(&frame)) << "the call has ended";
       return frame;
     }
-    // Returns false if the call was refused.
+    // Waits for the first frame. Returns false if the call was refused.
     bool Started() {
       v1::WatchFrame frame;
       return reader_->Read(&frame);
@@ -63,7 +63,7 @@ class WatchServiceTest : public testing::Test {
     std::unique_ptr<grpc::ClientReader<v1::WatchFrame>> reader_;
   };
 
-  // Stops the worker before the handlers that it responds to are destroyed.
+  // Stops the worker before the handlers are destroyed, because its tasks use them.
   ~WatchServiceTest() override {
     worker_.Stop();
     server_.reset();
@@ -121,8 +121,8 @@ class WatchServiceTest : public testing::Test {
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-// The check before the watch began is in the rule's metrics, but in no frame.
-TEST_F(WatchServiceTest, Frames_HaveTheChecksOfTheirSecondAndNoOthers) {
+// A check from before the watch is in the rule's metrics, but in no frame.
+TEST_F(WatchServiceTest, Frames_HaveEachCheckSinceTheWatchBeganOnce) {
   Start();
   Check("bob");
   Watcher watcher(*admin_);
@@ -180,7 +180,7 @@ TEST_F(WatchServiceTest, TooManyWatchers_AreRefusedUntilOneLeaves) {
   }));
 }
 
-TEST_F(WatchServiceTest, Keys_AreDigestsUnlessTheyMayBeShown) {
+TEST_F(WatchServiceTest, Keys_ByDefault_AreSentAsDigests) {
   const std::string key = "sluice:{shop/rule-0/user=ada}:fixed_window:1m";
   Start();
   Watcher watcher(*admin_);
@@ -231,7 +231,7 @@ TEST_F(WatchServiceTest, SettingTopKeys_KeysAreCountedBeforeAnybodyWatches) {
   EXPECT_EQ(watcher.Next().keys().used_size(), 1);
 }
 
-TEST_F(WatchServiceTest, ManyRules_BusiestThousandAreSent) {
+TEST_F(WatchServiceTest, ManyRules_AThousandAreSent_TheOthersAreCounted) {
   Start(1'100);
   Watcher watcher(*admin_);
   watcher.Next();

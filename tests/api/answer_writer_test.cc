@@ -1,4 +1,4 @@
-// Answers as bytes, compared with the generated messages.
+// Compares written answers with the bytes of protobuf's generated messages.
 #include "api/answer_writer.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using test::Below;
 using test::Random;
 
-// Zero, or a duration of less than 1 ms, 1 s or 10^13 us.
+// A random duration: zero, or less than 1 ms, less than 1 s, or less than 10^13 us.
 Duration AnyDuration(Random& random) {
   constexpr std::uint64_t kBounds[] = {1, 1'000, 1'000'000, 10'000'000'000'000};
   return Duration(static_cast<std::int64_t>(Below(random, kBounds[Below(random, 4)])));

@@ -46,7 +46,7 @@ class CallerAccessTest : public ::testing::Test {
   MetricsRegistry metrics_;
 };
 
-TEST_F(CallerAccessTest, Identify_ByTokenOrCertificate) {
+TEST_F(CallerAccessTest, Identify_KnownTokenOrCertificate_ReturnsItsCaller) {
   const auto access = Load();
   EXPECT_EQ(NameOf(*access, "Bearer open-sesame"), "shop");
   EXPECT_EQ(NameOf(*access, "bearer next"), "shop");
@@ -60,7 +60,7 @@ TEST_F(CallerAccessTest, Identify_ByTokenOrCertificate) {
   EXPECT_EQ(NameOf(*access, {}), "");
 }
 
-TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
+TEST_F(CallerAccessTest, MayCheck_OnlyInTheCallersDomainsAndModes) {
   const auto access = Load();
   const Caller& shop = **access->Identify("Bearer next", {});
   const Caller& peeker = **access->Identify("Bearer peek", {});
@@ -95,7 +95,8 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
-// A check with cost 0 still takes its amounts, so a caller that may only peek must not send it.
+// A CONSUME check with cost 0 still takes its amounts, so a caller that may only peek must not send
+// such a check.
 TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});

@@ -1,4 +1,4 @@
-// The check that a received message asks for.
+// Received bytes become checks, or are refused.
 #include "api/check_message.h"
 
 #include <gmock/gmock.h>
@@ -158,8 +158,8 @@ std::string Mutated(Random& random, std::string bytes) {
   return bytes;
 }
 
-// CheckMessage refuses what protobuf's generated parser refuses. The exception is tags of more than
-// five bytes: CodedInputStream truncates them.
+// CheckMessage and protobuf's generated parser find the same bytes malformed. The exception is tags
+// of more than five bytes: CodedInputStream truncates them.
 TEST(CheckMessage_MutatedBytes, AreReadAsByTheGeneratedParser) {
   SendProtobufLogToOurs();
   Random random(43);
@@ -337,11 +337,11 @@ TEST(ReceivedMessage_OfTooManyFields, IsRefused) {
     v1::SettleLeaseRequest message;
     return ParseMessage(Repeated(entry, times), message);
   };
-  const std::string amount = "\x1a\x05\x0a\x01k\x10\x07";  // with its name and number, three fields
+  const std::string amount = "\x1a\x05\x0a\x01k\x10\x07";  // 3 fields: the entry, its key and value
   EXPECT_TRUE(parsed(amount, 1365));
   EXPECT_FALSE(parsed(amount, 1366));
   const std::string unknown = "\x9b\x06\x9c\x06";  // an empty group
-  EXPECT_TRUE(parsed(unknown, 1024)) << "4 KiB are little work";
+  EXPECT_TRUE(parsed(unknown, 1024)) << "up to 4 KiB, fields are not counted";
   EXPECT_FALSE(parsed(unknown, 1025));
 }
 
@@ -355,7 +355,7 @@ TEST(CheckMessage_AmountTwice, TheLastCounts) {
   EXPECT_EQ(5, parsed.amounts[0].value);
   EXPECT_EQ(Mode::kConsume, parsed.demand.mode);
   ASSERT_TRUE(message.Parse(WithAmounts(16), parsed))
-      << "the next message begins without the old amounts";
+      << "the amounts of the earlier message are gone";
   EXPECT_EQ(16U, parsed.amounts.size());
 }
 

@@ -1,4 +1,4 @@
-// Connections of gRPC and HTTP: divided so that neither can block the other's callers.
+// The connections are divided between gRPC and HTTP, so that neither can block the other's callers.
 #include "app/connection_limits.h"
 
 #include <gtest/gtest.h>

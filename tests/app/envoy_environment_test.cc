@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(EnvoyEnvironment, EveryVariable_BecomesItsFlag) {
+TEST(EnvoyEnvironment, SupportedVariables_BecomeFlags) {
   const std::string rules = "--envoy-rules=/srv/runtime_data/current/config";
   struct Row {
     Texts environment;
@@ -108,7 +108,7 @@ TEST(EnvoyEnvironment, Statsd_CausesOneWarning) {
 }
 
 // The variables that Envoy Gateway sets in the pod of its rate limit service.
-TEST(EnvoyEnvironment, PodOfEnvoyGateway_BecomesItsFlagsWithoutWarnings) {
+TEST(EnvoyEnvironment, VariablesOfEnvoyGateway_BecomeFlagsWithoutWarnings) {
   const Texts environment{"RUNTIME_ROOT=/data",
                           "RUNTIME_SUBDIRECTORY=ratelimit",
                           "RUNTIME_IGNOREDOTFILES=true",

@@ -1,4 +1,4 @@
-// A limiter whose rules are files that change.
+// A limiter gets new rules when the rule files change.
 #include "app/rule_reloader.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ class RuleReloaderTest : public testing::Test {
 
   double Metric(const std::string& name) { return metrics_.GaugeFor(name, "").Value(); }
 
-  // Replaces the file by a rename, so no reader sees half of it.
+  // Replaces the file by a rename, so nobody reads half a file.
   void Put(const std::string& text) {
     fs::rename(dir_.Write("next", text), dir_.path() / "rules/a.yaml");
   }
@@ -158,7 +158,7 @@ TEST_F(RuleReloaderTest, ConfigMapSwappedTwice_NewRulesAreActive) {
   }
 }
 
-TEST_F(RuleReloaderTest, ChangeBetweenReadingAndWatching_IsSeen) {
+TEST_F(RuleReloaderTest, ChangeBetweenReadingAndWatching_NewRulesAreActive) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   RuleReading first = IndexRules({.own = ReadRuleFiles(dir_.path() / "rules"), .envoy = {}});
   Put(RuleNamed("b"));
@@ -168,7 +168,7 @@ TEST_F(RuleReloaderTest, ChangeBetweenReadingAndWatching_IsSeen) {
   EXPECT_TRUE(WaitForRules({"b"}));
 }
 
-TEST_F(RuleReloaderTest, Reload_ReturnsErrorsAndTheRulesInForce) {
+TEST_F(RuleReloaderTest, Reload_ReturnsErrorsAndTheNumberOfRulesInForce) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   const Time start = clock_.Now();
@@ -288,7 +288,7 @@ TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   Put(RuleNamed("a"));
   const ReloadResult same = reloader_->Reload();
   EXPECT_TRUE(same.applied && same.unchanged);
-  EXPECT_EQ(limiter_.rules(), old) << "the same texts are not new rules";
+  EXPECT_EQ(limiter_.rules(), old) << "equal files do not replace the rules";
   EXPECT_THAT(log_.Lines("info"),
               ElementsAre("info rules: 1 in force", "info rules: 1 in force, unchanged"));
 
@@ -299,7 +299,7 @@ TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   Put("# a comment\n" + RuleNamed("b", "limit: 7, window: 1h"));
   reloader_->Reload();
   std::vector<std::string> changes = log_.Lines("info");
-  // If the watch has already seen the change, the reload finds nothing new.
+  // If the watch has noticed the change before Reload(), Reload() finds nothing new.
   std::erase(changes, "info rules: 1 in force, unchanged");
   EXPECT_THAT(changes, ElementsAre("info rules: 1 in force",
                                    "info rules: 1 in force, 1 added (shop/b), 1 removed (shop/a)",
@@ -324,7 +324,7 @@ TEST_F(RuleReloaderTest, ChangedLimit_KeepsItsCountUnlessTheWindowChanges) {
   EXPECT_EQ(call_.TakeOne(), 0) << "the first window's counter, with a lower limit";
 }
 
-TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_WhileThreadsAreIdle) {
+TEST_F(RuleReloaderTest, ReplacedRules_AreFreedEvenIfThreadsAreIdle) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   call_.TakeOne();
@@ -363,7 +363,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
-// A directory becomes empty, for example, if a volume is unmounted.
+// For example, if a volume is unmounted, its directory is empty.
 TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
@@ -404,7 +404,7 @@ TEST_F(RuleReloaderTest, ConcurrentReloads_AllAreAnswered) {
   EXPECT_EQ(applied, 160);
 }
 
-// A set of a control plane with one rule, which counts by `key`.
+// A control plane's set of rules. It has one rule, which counts by `key`.
 envoy::RuleResources ResourcesOf(const std::string& version, const std::string& key) {
   Diagnostics errors;
   YamlNode root = ReadYaml("",

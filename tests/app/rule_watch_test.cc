@@ -20,9 +20,9 @@ struct Case {
   bool counts = true;
 };
 
-// The files of all cases:
+// The files before each change:
 //
-//   plain/a.yaml
+//   plain/a.yaml, plain/notes.txt
 //   map/..data → ..1, map/..1/a.yaml, map/a.yaml → ..data/a.yaml (a ConfigMap in Kubernetes)
 //
 //   current → releases/1, releases/1/a.yaml, releases/2/a.yaml
@@ -110,7 +110,7 @@ TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed) {
           {"target edited", [](auto& dir) { Append(dir.path() / "releases/1/a.yaml"); }},
           {"target renamed",
            [](auto& dir) { fs::rename(dir.path() / "releases/1", dir.path() / "releases/3"); }},
-          {"a target that no link names",
+          {"a directory to which no link points",
            [](auto& dir) { Append(dir.path() / "releases/2/a.yaml"); }, false},
       });
   ExpectNoticed(
@@ -124,8 +124,8 @@ TEST(RuleWatchTest, ChangesOfLinksAndTheirTargets_AreNoticed) {
 TEST(RuleWatchTest, MissingDirectory_IsNoticedWhenItAppears) {
   ExpectNoticed("absent/rules",
                 {
-                    {"its parent comes", [](auto& dir) { dir.Write("absent/rules/a.yaml", ""); }},
-                    {"another", [](auto& dir) { dir.Write("present", ""); }, false},
+                    {"its parent appears", [](auto& dir) { dir.Write("absent/rules/a.yaml", ""); }},
+                    {"another file", [](auto& dir) { dir.Write("present", ""); }, false},
                 });
 }
 

@@ -1,5 +1,5 @@
-"""A misbehaving caller: an HTTP/2 connection that sends calls with any deadline, and resets calls
-and reads at any time. Records which calls were answered, but not their statuses."""
+"""A misbehaving caller: an HTTP/2 connection that sends calls with any deadline. It cancels calls
+and reads answers at any time. It records the answers, but not the statuses of the calls."""
 
 import contextlib
 import pathlib
@@ -30,7 +30,7 @@ class Caller:
         return self.sock.fileno()
 
     def frames(self, request, timeout="", path=PATH):
-        """The headers and the message of a new call. Its stream is `self.stream`."""
+        """The HEADERS and DATA frames of a new call, on the new stream `self.stream`."""
         self.stream += 2
         headers = http2.request_headers(path)
         if timeout:
@@ -45,12 +45,12 @@ class Caller:
         self.open.add(self.stream)
 
     def reset(self):
-        """Cancels the latest call. If it was answered before, the answer is still read."""
+        """Cancels the latest call. If it has already been answered, the answer is still read."""
         self.sock.sendall(http2.frame(http2.RST_STREAM, 0, self.stream, CANCEL))
         self.open.discard(self.stream)
 
     def answers(self, patience=5):
-        """Reads until no call is open and a PING sent after all of them is acknowledged."""
+        """Sends a PING. Reads until it is acknowledged and no call is open. Returns the answers."""
         self.sock.sendall(http2.frame(http2.PING, 0, 0, b"all-done"))
         self.open.add("ping")
         self.sock.settimeout(patience)
@@ -62,7 +62,7 @@ class Caller:
         return self.taken()
 
     def leave(self):
-        """Closes the connection. Returns the calls that were answered before the server noticed."""
+        """Closes the connection. Returns the answers that were sent before the server noticed."""
         self.sock.shutdown(socket.SHUT_WR)
         self.sock.settimeout(5)
         with contextlib.suppress(EOFError, ConnectionResetError):

@@ -1,4 +1,4 @@
-"""Calls canceled at every point: a caller that has left holds no slot a second later."""
+"""Callers cancel calls and disconnect at various moments. A second later, they hold no slots."""
 
 import time
 import unittest
@@ -41,7 +41,7 @@ class Cancels(fleet.AttackTest):
             caller.reset()
 
     def leave(self, user, pause):
-        """Closes the connection, so callers do not know which calls were answered."""
+        """Sends checks on new connections, and closes them after `pause` seconds."""
         callers = self.callers()
         for caller in callers:
             caller.check(fleet.check("/slots", user))
@@ -50,13 +50,13 @@ class Cancels(fleet.AttackTest):
             self.hold(server, caller.leave())
 
     def hold(self, server, answers):
-        """If an answer arrived before the cancellation, its caller knows that it holds a slot."""
+        """Records the leases of callers that received an answer. These callers release them."""
         self.note(answers)
         self.leases += [(server, answer.lease.id) for answer in answers if answer.lease.id]
 
     def judge(self):
         for server, lease in self.leases:
-            running.wait_until(lambda: self.release(server, lease), 5, "a lease is given back")
+            running.wait_until(lambda: self.release(server, lease), 5, "a lease is released")
         begin = time.monotonic()
         running.wait_until(self.all_are_free, 1, "all slots are free")
         print(f"all slots free after {time.monotonic() - begin:.3f} s")

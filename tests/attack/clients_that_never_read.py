@@ -1,4 +1,4 @@
-"""Callers that send and never read: limits hold, and other callers are still answered."""
+"""Callers send checks and never read: limits hold, and other callers are still answered."""
 
 import time
 import unittest
@@ -28,7 +28,7 @@ class NeverRead(fleet.AttackTest):
         self.unseen = self.fleet.policy_admissions("daily") - before
 
     def send(self, caller):
-        """Sends as much as the socket or the server accepts."""
+        """Sends up to 50 checks. Gives the caller up if its socket accepts no more."""
         caller.sock.settimeout(0.001)
         try:
             for _ in range(50):
@@ -38,8 +38,8 @@ class NeverRead(fleet.AttackTest):
             self.rude.remove(caller)
 
     def judge(self):
-        print(f"{self.sent} sent; slowest answer to others {1000 * self.slowest:.0f} ms, grown by "
-              f"{self.grown:.0f} MB")
+        print(f"{self.sent} checks sent; slowest answer to other callers "
+              f"{1000 * self.slowest:.0f} ms; the largest server has grown by {self.grown:.0f} MB")
         self.assertLess(self.slowest, 1)
         self.assertLess(self.grown, MEGABYTES)
         self.assertEqual(self.unseen, 0)

@@ -1,4 +1,4 @@
-"""Modified lease ids: they cannot extend a ttl or renew leases of others."""
+"""Modified lease ids cannot extend a ttl or renew other callers' leases."""
 
 import hashlib
 import itertools
@@ -38,7 +38,7 @@ class EditedLeases(fleet.AttackTest):
             self.refused(f"{version}.{bits}.{ttl}.{where} {keys}")
         self.refused(f"{version}.{bits}.{ttl}.local {key}")
         self.refused(f"1.{bits}.{TEN_YEARS}.{where} {key}")
-        # The lease id that the first version of the server would have returned for the same slot.
+        # An id in the form that the first version of the server returned, for the same slot.
         bound = bytes.fromhex(bits) + int(ttl).to_bytes(8, "little")
         slot = hashlib.sha256(bound).hexdigest()[:32]
         self.renewed(f"1.{slot}.{TEN_YEARS}.{where} {key}", self.ttl)
@@ -47,7 +47,7 @@ class EditedLeases(fleet.AttackTest):
         self.renewed(lease, 0)
 
     def renewed(self, lease, longest):
-        """Renews through the next server. The ttl must be at most `longest` seconds."""
+        """Renews on the next server. Expects an error, or a ttl of at most `longest` seconds."""
         try:
             answer = self.fleet.call(next(self.turns), "RenewLease",
                                      pb.RenewLeaseRequest(lease_id=lease), pb.RenewLeaseResponse)
@@ -59,7 +59,7 @@ class EditedLeases(fleet.AttackTest):
                 grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), lease)
 
     def judge(self):
-        """The lease is unchanged, and only its original id releases it."""
+        """The lease is unchanged, and its original id releases it."""
         peek = fleet.check("/slots", self.user, cost=0)
         limit = self.fleet.check(0, peek).limits[0]
         self.assertEqual(limit.remaining, fleet.LIMIT - 1)

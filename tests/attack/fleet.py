@@ -1,8 +1,8 @@
 """A fleet under attack: three sluiced on one redis-server behind a gate.
 
-Each attack is a program with one AttackTest, whose attack() runs with Redis healthy, slow and hung,
-and with all cores busy. In all cases, admissions must stay within the promise. Prints the admissions
-beyond the limit that an outage permits (docs/outages.md).
+Each attack is a program. Most of these programs have an AttackTest: its attack() runs with Redis
+healthy, slow and hung, and with all cores busy. In all four cases, the limits must hold as promised
+in docs/outages.md. Prints the answers and the admissions.
 
 Usage of each: ATTACK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -72,7 +72,7 @@ class Fleet:
         self.channels = [grpc.insecure_channel(address) for address in self.addresses]
 
     def call(self, server, method, request, answer, timeout=2):
-        """The answer, or a grpc.RpcError."""
+        """Returns the answer, or raises a grpc.RpcError."""
         return self.channels[server].unary_unary(
             f"/sluice.v1.RateLimiter/{method}", request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString)(request, timeout=timeout)
@@ -81,14 +81,14 @@ class Fleet:
         return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
 
     def policy_admissions(self, rule):
-        """The number of checks of the rule that servers allowed without Redis, from their metrics."""
+        """How many checks of the rule servers have allowed without Redis, by their metrics."""
         series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
                             '(?=.*source="fallback").*} (.*)')
         return sum(float(count) for page in self.pages
                    for count in series.findall(running.get(f"http://{page}/metrics")))
 
     def resident_megabytes(self):
-        """The memory of the server that uses the most."""
+        """The memory of the largest server."""
         return max(running.resident_megabytes(server) for server in self.servers)
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class Fleet:
         self.set_distance(0)
 
     def set_distance(self, milliseconds):
-        """Makes each round trip to Redis `milliseconds` longer."""
+        """Adds this delay to each round trip to Redis."""
         running.tell_gate(self.gate, "delay", milliseconds)
 
     def hung(self):
@@ -119,7 +119,7 @@ def check(endpoint, user, **fields):
 
 class AttackTest(unittest.TestCase):
     flags = ()
-    endpoints = ("/daily", "/bucket")  # the limits of these are used up before the attack
+    endpoints = ("/daily", "/bucket")  # whose limits are used up before the attack
 
     @classmethod
     def setUpClass(cls):
@@ -130,16 +130,16 @@ class AttackTest(unittest.TestCase):
         self.answered = collections.Counter()  # by source and decision
         self.user = self.id().rpartition("_")[2]
 
-    def test_redis_healthy(self):
+    def test_promise_holds_while_redis_is_healthy(self):
         self.run_under(self.fleet.healthy)
 
-    def test_redis_slow(self):
+    def test_promise_holds_while_redis_is_slow(self):
         self.run_under(self.fleet.slow)
 
-    def test_redis_hung(self):
+    def test_promise_holds_while_redis_is_hung(self):
         self.run_under(self.fleet.hung)
 
-    def test_cores_busy(self):
+    def test_promise_holds_while_cores_are_busy(self):
         self.run_under(self.fleet.busy)
 
     def run_under(self, condition):
@@ -152,7 +152,7 @@ class AttackTest(unittest.TestCase):
               f"admitted {dict(self.admitted)}", flush=True)
 
     def prepare(self):
-        """Uses up the user's limits, until every server has denied."""
+        """Uses up the user's limits, until every server has denied a check by Redis' answer."""
         for endpoint in self.endpoints:
             for server in range(SERVERS):
                 running.wait_until(lambda: self.is_denied_by_redis(server, endpoint), 10, "spent")
@@ -166,19 +166,19 @@ class AttackTest(unittest.TestCase):
             running.wait_until(lambda: self.asks_redis(server), 10, "Redis is asked again")
 
     def asks_redis(self, server):
-        """Asks twice, because some decisions are still local after the first one by Redis."""
+        """Asks twice, because after Redis' first decision, some decisions are still local."""
         peek = check("/daily", "other", cost=0)
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 
     def callers(self):
-        """New callers, one for each server."""
+        """Connects new callers, one to each server."""
         callers = [Caller(address) for address in self.fleet.addresses]
         for caller in callers:
             self.addCleanup(caller.sock.close)
         return callers
 
     def note(self, answers, may_wait=0):
-        """Counts admissions that start within `may_wait` seconds."""
+        """Counts answers. A check is admitted if its wait is at most `may_wait` seconds."""
         for answer in answers:
             source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
             decision = pb.Decision.Name(answer.decision).removeprefix("DECISION_")
@@ -189,4 +189,5 @@ class AttackTest(unittest.TestCase):
     def judge(self):
         """Expects no admission, since the limits were used up before the attack. Some attacks
         override this."""
-        self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")
+        self.assertEqual(self.admitted, {},
+                         f"admitted beyond the limit; answers: {dict(self.answered)}")

@@ -1,6 +1,5 @@
-"""Callers that cancel, set short deadlines, stop reading and disconnect at random, while Redis
-stalls at random. When all callers are gone, every slot is free within a second, regardless of its
-ttl.
+"""Callers cancel, set short deadlines, stop reading and disconnect at random, while Redis stalls at
+random. Within a second after all callers have left, every slot is free, regardless of its ttl.
 
 Usage: held_slots.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES [CHECKS [SEED]]
 A million checks take 2 minutes (docs/outages.md). The servers log to standard error.
@@ -58,8 +57,8 @@ OPEN_AT_ONCE = 60  # calls of a connection
 TIMEOUTS = ("", "", "", "1n", "100u", "500u", "1m", "3m", "9m", "10m", "11m", "13m", "25m")
 BATCH_PATH = PATH + b"s"
 RELEASE_PATH = b"/sluice.v1.RateLimiter/ReleaseLease"
-# Seconds until a caller cancels. If the answer was sent before, the server notices the cancellation
-# only within a second after the answer.
+# Callers cancel a call only within this many seconds after they sent it. If the server has already
+# answered, it releases the slot only if the cancellation arrives within a second after the answer.
 PATIENCE = 0.5
 
 HELD = """local held = {}
@@ -76,7 +75,7 @@ class Holder(Caller):
     def __init__(self, server, address):
         super().__init__(address)
         self.server = server
-        self.calls = {}  # by stream: when it was sent, its path, the lease that it releases
+        self.calls = {}  # by stream: when the call was sent, its path, the lease to release
         self.still_until = 0.0
 
     def send(self, path, request, timeout="", lease=None):
@@ -84,7 +83,8 @@ class Holder(Caller):
         self.calls[self.stream] = (time.monotonic(), path, lease)
 
     def cancel(self, stream):
-        """Cancels a call and drops its answer. Ignores calls that have waited for too long."""
+        """Cancels a call and drops its answer. Ignores releases, and calls sent too long ago.
+        Returns the number of canceled calls."""
         sent, path, _ = self.calls[stream]
         if path == RELEASE_PATH or time.monotonic() - sent > PATIENCE:
             return 0
@@ -101,14 +101,14 @@ class Holder(Caller):
             self.ended.append((*self.calls.pop(stream)[1:], self.bodies.pop(stream, b"")))
 
     def read(self):
-        """The calls that have ended since the last time: path, lease to release, body."""
+        """Returns the calls that have ended since the last read: path, lease to release, body."""
         self.ended = []
         for frame in self.reader.frames():
             self.take(*frame)
         return self.ended
 
     def hang_up(self):
-        """The calls answered before the server noticed. Unanswered calls have no body."""
+        """Disconnects. Returns all calls, as read() does. Unanswered calls have no body."""
         self.ended = []
         self.leave()
         self.ended += [(path, lease, b"") for _, path, lease in self.calls.values()]
@@ -197,7 +197,8 @@ class HeldSlots(unittest.TestCase):
             self.count["canceled"] += holder.cancel(holder.stream)
 
     def release(self, most):
-        """Releases leases: those from Redis on any server, those from an outage on their server."""
+        """Releases up to `most` leases: leases from Redis on any server, local leases on the server
+        that granted them."""
         for _ in range(min(most, len(self.leases))):
             server, lease = self.leases.pop(self.random.randrange(len(self.leases)))
             if ".local " not in lease:
@@ -207,7 +208,7 @@ class HeldSlots(unittest.TestCase):
             self.releasing += 1
 
     def read(self, patience):
-        """Records the answers that callers have read."""
+        """Reads answers and records them."""
         now = time.monotonic()
         reading = [holder for holder in self.holders if holder.still_until <= now]
         for holder in select.select(reading, [], [], patience)[0]:
@@ -218,7 +219,8 @@ class HeldSlots(unittest.TestCase):
             if lease is not None:
                 self.releasing -= 1
                 if not body:
-                    self.leases.append((holder.server, lease))  # Redis is unavailable: try again later
+                    # Redis is unavailable: try again later.
+                    self.leases.append((holder.server, lease))
                 continue
             for answer in answers_of(path, body[5:]) if body else ():
                 source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
@@ -258,7 +260,7 @@ class HeldSlots(unittest.TestCase):
                               timeout=10, text=True).stdout.split("\n", 1)[0]
 
     def judge_local_slots(self):
-        """The slots that servers have granted without Redis."""
+        """Expects that all slots that servers granted without Redis are free."""
         with self.fleet.hung():
             for server in range(fleet.SERVERS):
                 for user in range(USERS):

@@ -23,14 +23,14 @@ class KeyFlood(fleet.AttackTest):
         self.checks = sum(json.loads(flood.communicate()[0])["checks"] for flood in floods)
 
     def flood(self, address):
-        """Sends checks, each for another user."""
+        """Sends checks for random users."""
         command = [fleet.SLUICE, "bench", "shop", "endpoint=/daily", "--addr", address, "--json",
                    "--rpc", "batch", "--checks", "100", "--in-flight", "4", "--connections", "4",
                    "--keys", "9000000", "--duration", "1s"]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 
     def judge(self):
-        print(f"{self.checks} keys; the largest server has grown by {self.grown:.0f} MB")
+        print(f"{self.checks} checks; the largest server has grown by {self.grown:.0f} MB")
         self.assertGreater(self.checks, MAX_KEYS)
         self.assertLess(self.grown, MEGABYTES)
         super().judge()

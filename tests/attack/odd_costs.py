@@ -1,4 +1,4 @@
-"""Invalid costs: zero, negative numbers, numbers that exceed every counter."""
+"""Odd costs (zero, negative, huge): they must not admit a check or give units back."""
 
 import unittest
 
@@ -7,7 +7,7 @@ import grpc
 
 COSTS = (0, 6, 255, 256, 257, 2**31, 2**32, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63,
          2**64 - 2**53, 2**64 - 5, 2**64 - 1)
-MODES = (0, 1, 3)  # CONSUME by two names, and CHARGE
+MODES = (0, 1, 3)  # UNSPECIFIED (means CONSUME), CONSUME, CHARGE
 
 
 class OddCosts(fleet.AttackTest):
@@ -17,7 +17,7 @@ class OddCosts(fleet.AttackTest):
                 for cost in COSTS:
                     for mode in MODES:
                         self.try_cost(server, endpoint, cost, mode)
-                    self.try_cost(server, "/daily", 1, 1)  # none of these has given units back
+                    self.try_cost(server, "/daily", 1, 1)  # denied if no cost has given units back
 
     def try_cost(self, server, endpoint, cost, mode):
         try:

@@ -6,7 +6,7 @@ import fleet
 import grpc
 from sluice.v1 import rate_limiter_pb2 as pb
 
-UNKNOWN = (5, 6, 7, 100, 2**31 - 1, -1, -2**31)  # 5 and 6 renew and release within the store
+UNKNOWN = (5, 6, 7, 100, 2**31 - 1, -1, -2**31)  # in a store, 5 is renew and 6 is settle
 REFUNDS = (1, 5, 1000, 2**53)
 CHARGED_AT = ((0, 0), (1, 0), (-1, 0), (1_000_000_000, 999_999_999), (1_000_000_000, -1))
 
@@ -31,7 +31,7 @@ class OddModes(fleet.AttackTest):
             self.fleet.check(server, fleet.check(endpoint, user, cost=cost, mode=pb.MODE_REFUND))
 
     def refund_another_window(self, server, endpoint):
-        """A fixed window refunds only charges of the current window."""
+        """Refunds charges of other windows. A fixed window ignores or refuses such refunds."""
         for seconds, nanos in CHARGED_AT if endpoint == "/daily" else ():
             request = fleet.check(endpoint, self.user, cost=1, mode=pb.MODE_REFUND)
             request.charged_at.seconds, request.charged_at.nanos = seconds, nanos
@@ -51,7 +51,7 @@ class OddModes(fleet.AttackTest):
 
     def judge(self):
         super().judge()
-        print(f"users that only had refunds: {self.refunded}")
+        print(f"admissions of users that only had refunds: {self.refunded}")
         self.assertLessEqual(self.refunded["STORE"], fleet.LIMIT)
         # An outage may admit up to one further limit over the whole fleet.
         self.assertLessEqual(sum(self.refunded.values()), 2 * fleet.LIMIT)

@@ -1,5 +1,5 @@
-"""Prints the admissions of each on_store_failure when Redis answers too late or too many checks
-wait for it. Also tests that a check without an answer in time is not charged.
+"""Prints what each on_store_failure admits: if Redis answers too late, and if too many checks wait
+for Redis. Also tests that in the end, Redis has counted exactly the admitted checks.
 
 Usage: slow_redis.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -27,7 +27,7 @@ RULES = "domain: shop\nrules:\n" + "".join(f"""
 
 AT_FIRST = 10  # checks to each server, before it has found that Redis is slow
 AFTER = 300
-BATCHES = 3  # of 1,000 checks, which may always wait
+BATCHES = 3  # of 1,000 checks each; the queue has room for 1,000 checks at any time
 OPENINGS = "sluice_redis_breaker_openings_total"
 
 COUNT = """local state = redis.call('GET', KEYS[1])
@@ -62,7 +62,7 @@ class SlowRedisTest(unittest.TestCase):
             return False  # on_store_failure: error
 
     def counted(self, policy, user):
-        """The value in Redis, independent of the servers' answers."""
+        """The count in Redis, independent of the servers' answers."""
         key = f"sluice:{{shop/{policy}/user={user}}}:fixed_window:1d"
         found = subprocess.run(["redis-cli", "-s", self.fleet.redis_socket, "eval", COUNT, "1", key],
                                stdin=subprocess.DEVNULL, capture_output=True, check=True,
@@ -71,18 +71,18 @@ class SlowRedisTest(unittest.TestCase):
 
 
 class TooLateTest(SlowRedisTest):
-    def test_admissions_and_charges(self):
+    def test_redis_counts_the_admitted_checks(self):
         for policy in POLICIES:
             with self.subTest(policy):
                 undisturbed = (self.judge(policy, f"user{attempt}") for attempt in range(20))
-                self.assertTrue(any(undisturbed), "no attempt in which all breakers opened")
+                self.assertTrue(any(undisturbed), "all breakers stayed open in no attempt")
 
     def all_open(self):
         return min(self.values("sluice_redis_breaker_state")) > 0
 
     def judge(self, policy, user):
-        """Returns False if a server was stalled for so long that it could not measure Redis' latency:
-        its breaker stayed closed, or closed again."""
+        """Returns False if a breaker did not open, or closed again. The cause is a server that was
+        stalled for so long that it could not measure Redis' latency."""
         self.recover(policy)
         openings = sum(self.values(OPENINGS))
         self.fleet.set_distance(20)
@@ -100,7 +100,7 @@ class TooLateTest(SlowRedisTest):
         self.recover(policy)
         passed = at_first["ALLOWED"] + after["ALLOWED"]
         running.wait_until(lambda: self.counted(policy, user) == passed, 5,
-                           "Redis has counted what was admitted")
+                           "Redis has counted the admitted checks")
         print(f"Redis 20 ms away, {policy}: at first {dict(at_first)}, {charged} of them charged; "
               f"with the breaker open {dict(after)}, {charged_after} of them charged; "
               f"afterward Redis counts {passed}", flush=True)
@@ -133,7 +133,7 @@ class TooLateTest(SlowRedisTest):
 class OverloadTest(SlowRedisTest):
     flags = ("--redis-timeout", "900ms")
 
-    def test_admissions_while_too_many_checks_wait(self):
+    def test_policy_decides_if_too_many_checks_wait(self):
         for number, policy in enumerate(POLICIES):
             with self.subTest(policy):
                 self.judge(policy, number % fleet.SERVERS)
@@ -151,7 +151,7 @@ class OverloadTest(SlowRedisTest):
             for batch in batches:
                 count.update(self.outcome(item) for item in batch.result().results)
         beyond = sum(self.values(overloaded)) - before
-        print(f"too many checks wait, {policy}: {dict(count)}; {beyond:.0f} beyond what may wait",
+        print(f"too many checks wait, {policy}: {dict(count)}; {beyond:.0f} could not wait",
               flush=True)
         self.assertGreater(beyond, 0)
         self.assertEqual(count[{"local": "FALLBACK DENIED, retry after 900 ms",

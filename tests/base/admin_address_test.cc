@@ -26,7 +26,7 @@ class AdminAddressTest : public testing::Test {
   const std::string place_ = root_ + "/sluice";
 };
 
-TEST_F(AdminAddressTest, FollowsFromTheGrpcAddress) {
+TEST_F(AdminAddressTest, Path_FollowsFromTheGrpcAddress) {
   EXPECT_EQ("unix:/run/a.sock.admin",
             AdminAddressOf({.host = {}, .unix_path = "/run/a.sock"})->ToString());
   EXPECT_EQ("unix:" + place_ + "/sluiced-8081.admin", AdminAddressOf(Tcp(8081))->ToString());
@@ -51,14 +51,14 @@ TEST_F(AdminAddressTest, Make_DirectoryIsForThisUserOnly_EvenIfItWasOpenBefore) 
   }
 }
 
-TEST_F(AdminAddressTest, Make_ImpossiblePath_IsUnavailable) {
+TEST_F(AdminAddressTest, Make_DirectoryCannotBeCreated_FailsWithUnavailable) {
   setenv("XDG_RUNTIME_DIR", "/no/such/place", 1);
   const auto made = MakeAdminDirectory(Tcp(8081));
   ASSERT_FALSE(made);
   EXPECT_EQ(ErrorCode::kUnavailable, made.error().code);
 }
 
-TEST_F(AdminAddressTest, DirectoryOpenToOtherUsers_IsRefused) {
+TEST_F(AdminAddressTest, Check_UnsafeDirectory_IsRefused) {
   EXPECT_TRUE(CheckAdminDirectory(Tcp(8081))) << "does not exist yet";
   std::filesystem::create_directory(place_);
   chmod(place_.c_str(), 0755);

@@ -12,7 +12,7 @@ using std::string_literals::operator""s;
 TEST(IpAddress, Text_BecomesCanonical) {
   const struct {
     std::string text;
-    std::string canonical;  // empty: no address
+    std::string canonical;  // empty: `text` is not an address
   } kRows[] = {
       {"10.1.2.3", "10.1.2.3"},
       {"0.0.0.0", "0.0.0.0"},
@@ -70,7 +70,7 @@ TEST(IpAddress, Masked_ClearsTheBitsBeyondThePrefix) {
   }
 }
 
-TEST(IpNetwork, Contains_OnlyAddressesOfItsFamilyAndBits) {
+TEST(IpNetwork, Contains_OnlyAddressesOfItsFamilyWithItsPrefix) {
   const struct {
     std::string network;
     std::string address;

@@ -39,7 +39,7 @@ TEST(LogText, IsPrintableAndShort) {
   EXPECT_EQ(LogText(std::string(301, 'x')), std::string(300, 'x') + "...");
 }
 
-// A full pipe without a reader.
+// A pipe that is full until ReadUntil is called.
 class FullPipe {
  public:
   FullPipe() {
@@ -55,7 +55,7 @@ class FullPipe {
 
   int writing_end() const { return ends_[1]; }
 
-  // The text written after the pipe was filled, up to its first `end`.
+  // Reads until `end` has arrived. Returns the text that was written after the pipe was filled.
   std::string ReadUntil(std::string_view end) {
     std::string read;
     std::array<char, 4'096> buffer;
@@ -133,13 +133,13 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
     for (int i = 0; i < kLines; ++i) spdlog::info("line {}", i);
     EXPECT_LT(SteadyNow() - began, seconds(5));
     EXPECT_FALSE(FlushLog(milliseconds(1)));
-    EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);  // one batch is being written
+    EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);  // a queue and a batch remain
 
     const std::string first = pipe.ReadUntil("line 5000\n");
     EXPECT_NE(first.find("info line 0\n"), std::string::npos) << first.substr(0, 200);
     std::string rest;
     std::uint64_t dropped = 0;
-    do {  // while the queue is full, the writer has more to write
+    do {  // until the queue has room for a line
       rest += pipe.ReadUntil("\n");
       dropped = LogDropped();
       spdlog::info("at last");
@@ -148,7 +148,7 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
     EXPECT_NE(rest.find(" log lines were dropped\n"), std::string::npos);
     EXPECT_TRUE(FlushLog(seconds(10)));
   }
-  SetUpLog("info");  // ends the thread of the other writer
+  SetUpLog("info");  // ends the thread that wrote to the pipe
 }
 
 TEST(Log, ClosedStandardError_LostLinesAreCounted) {
@@ -184,7 +184,7 @@ TEST_F(Log_AtExit, QueuedLines_AreWritten) {
 TEST_F(Log_AtExit, BlockedStandardError_ProcessStillExits) {
   EXPECT_EXIT(
       {
-        alarm(20);  // ends the child by a signal if it hangs
+        alarm(20);  // if the child hangs, a signal ends it
         const FullPipe pipe;
         dup2(pipe.writing_end(), STDERR_FILENO);
         SetUpLog("info");

@@ -40,7 +40,7 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
   EXPECT_FALSE(ReadSecretsFile("/no/such"));
 }
 
-TEST(Secret, Set_ReturnsWhetherItChanges) {
+TEST(Secret, Set_ReturnsTrueOnlyIfTheValueChanges) {
   Secret secret("a");
   EXPECT_TRUE(secret.Set("b"));
   EXPECT_FALSE(secret.Set("b"));

@@ -21,7 +21,7 @@ TEST(Worker, Tasks_RunInTheirOrder) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(i, ran[i]);
 }
 
-TEST(Worker, TooManyTasksWait_NextIsRefused) {
+TEST(Worker, FullQueue_NextTaskIsRefused) {
   Notification begun;
   Notification go_on;
   Worker worker(2);
@@ -36,7 +36,7 @@ TEST(Worker, TooManyTasksWait_NextIsRefused) {
   go_on.Notify();
 }
 
-TEST(Worker, Stop_WaitsForTheRunningTask_DropsTheRest) {
+TEST(Worker, Stop_WaitsForTheRunningTask_LaterTasksAreDropped) {
   Notification begun;
   bool ended = false;
   bool dropped = true;

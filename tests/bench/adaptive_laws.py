@@ -10,7 +10,8 @@ caller runs its own gradient law. All laws are compared to the best fixed limit.
 The program tries fixed limits. The best one is the largest that keeps the share: at least 90 % of
 requests end within the latency. The rate is compared to the highest rate of all fixed limits that
 keep the share. A law has settled as soon as the mean limit of five seconds stays within 15 % of the
-best. Swing is the difference between the highest and the lowest limit in the minute after that.
+best. Swing is the difference between the highest and the lowest limit from second 20 to second 80,
+in percent of the mean limit.
 """
 import argparse
 import collections
@@ -111,7 +112,8 @@ class FixedLaw:
 
 
 class StepLaw:
-    """Sluice's law. src/core/algorithm/adaptive_limit.h explains it. Values are in millionths of a slot."""
+    """Sluice's law. src/core/algorithm/adaptive_limit.h explains it. The limits `now` and `top` are
+    in millionths of a slot."""
 
     shared = True
     UNIT = 1_000_000
@@ -143,9 +145,9 @@ class StepLaw:
 
 
 class AimdLaw:
-    """If a round misses the share, the limit falls by a tenth, at most once per
-    latency. Otherwise it rises by one slot per round if callers have held four fifths of the limit.
-    """
+    """A round is as many requests as the limit. If a round misses the share, the limit falls by a
+    tenth, at most once per latency. Otherwise, if callers have held four fifths of the limit, it
+    rises by one slot."""
 
     shared = True
 
@@ -172,7 +174,7 @@ class AimdLaw:
 
 
 class Gradient2Law:
-    """Gradient2Limit of Netflix' concurrency-limits, with its defaults, in a window of a second."""
+    """Gradient2Limit of Netflix' concurrency-limits, with its defaults and one-second windows."""
 
     shared = False
 
@@ -210,7 +212,8 @@ class Gradient2Law:
 
 
 class EnvoyLaw:
-    """The gradient controller of Envoy's adaptive_concurrency filter, with the values of its example."""
+    """The gradient controller of Envoy's adaptive_concurrency filter, with the values of the
+    example in Envoy's documentation."""
 
     shared = False
 
@@ -317,7 +320,7 @@ LAWS = {"steps": StepLaw, "AIMD": AimdLaw, "Gradient2": Gradient2Law, "Envoy": E
 
 
 def best_fixed(name, load, speed, seed):
-    """The largest limit that keeps the share, and the highest rate of requests with such a limit."""
+    """The largest limit that keeps the share, and the highest rate of all limits that keep it."""
     best, most, limit = LEAST, 0.0, LEAST
     while limit <= min(200, 1.3 * best + 8):
         rng = random.Random(seed)
@@ -332,7 +335,7 @@ def best_fixed(name, load, speed, seed):
 
 
 def settle_time(run, since, best):
-    """The time after which the mean of five seconds is always within 15 % of the best limit."""
+    """The time after which the mean limit over any five seconds is within 15 % of the best."""
     limits = [limit for at, limit in run.limits if at >= since]
     settled = 0.0
     for i in range(len(limits) - 50):
@@ -387,15 +390,16 @@ def main():
     for name in SERVICES:
         bests = {it: best_fixed(name, *it, options.seed)
                  for it in ((0.5, 1), (1, 1), (3, 1), (3, 0.5))}
-        print(f"\n| {name} | callers | limit | settled | swing | rate, % of best at 0.5 1 3 x | slow "
-              "| p99 / latency | settled after the capacity is halved | settled after the capacity is doubled again |\n" +
+        print(f"\n| {name} | callers | limit | settled | swing "
+              "| rate in % of the best, at 0.5, 1 and 3 times the capacity | slow | p99 / latency "
+              "| settled after the capacity is halved | settled after it is doubled again |\n" +
               "| --- " * 10 + "|")
         for law, make in laws.items():
             for callers in (5, 50):
                 cells = measure(name, make, callers, bests, options.seed)
                 print("|", " | ".join([law, str(callers), *cells]), "|", flush=True)
-        print(f"\n| {name} | idle for an hour | a fifth says OK at once | a fiftieth | a fifth says "
-              "OVERLOAD at once | a fiftieth |\n" + "| --- " * 6 + "|")
+        print(f"\n| {name} | idle for an hour | 1 of 5 callers reports OK at once | 1 of 50 "
+              "| 1 of 5 reports OVERLOAD at once | 1 of 50 |\n" + "| --- " * 6 + "|")
         for law, make in laws.items():
             print("|", " | ".join([law, *idle_and_liars(name, make, bests, options.seed)]), "|")
 

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Compares a limit with `adapt` to fixed limits, in front of a real PostgreSQL whose queries need CPU: first
-alone, then while another process takes half of the CPU. Prints a table.
+alone, then while other processes take half of the CPU. Prints a table.
 
 Usage: tests/bench/adaptive_postgres.py [BUILD] [--seconds N]
 
-BUILD: default build; needs BUILD/release/bin, and the installed clients of `scripts/test_clients.sh python node`
-in BUILD/clients. PostgreSQL is Debian's `postgresql`; it runs in a temporary folder, on a unix socket. Five
+BUILD (default: build) must contain release/bin, and in clients/ what
+`scripts/test_clients.sh python node` installs. PostgreSQL is Debian's
+`postgresql`; it runs in a temporary folder, on a unix socket. Five
 processes call it: three by `sluice hold`, one by the Python client and one by the Node client, each with four
 queries at a time. All of them share the machine with PostgreSQL. Other load on the machine distorts the figures: then
 PostgreSQL gets more CPU if more queries run at a time.
@@ -131,14 +132,13 @@ class Fleet:
             yield
 
     def limit(self):
-        """The adaptive limit at this moment."""
+        """The current adaptive limit."""
         answer = subprocess.run([self._tool, "check", "database", "limit=adaptive", "--peek", "--addr",
                                  self._address], check=False, stdout=subprocess.PIPE, text=True).stdout
         return int(answer.split(" left)")[0].split()[-1])
 
     def run(self, limit, warm_up, seconds):
-        """Queries a second, the time within which 90 % of them end, and the limit: of an adaptive
-        limit its mean, otherwise `limit`."""
+        """The queries a second, the time within which 90 % of them end, and the mean limit."""
         seen, limits = [], []
         callers = []
         with contextlib.ExitStack() as stack:
@@ -205,7 +205,7 @@ def main():
         latency = round(1500 * slow)  # as docs/adaptive.md says
         print("alone")
         compare(fleet, options.seconds, latency)
-        print("while another process takes half of the CPU")
+        print("while other processes take half of the CPU")
         with contextlib.ExitStack() as stack:
             for _ in range(os.cpu_count() // 2):
                 stack.enter_context(running([sys.executable, "-c", "while True: pass"]))

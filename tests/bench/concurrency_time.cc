@@ -1,6 +1,7 @@
-// Measures one check on a concurrency counter at the documented maximum of slots. All slots are
-// held, each under its own lease. Measures how long a script call blocks Redis, and the CPU time in
-// the embedded store. In both, the cost of a check must not grow with the number of holders.
+// Measures one check on a concurrency counter with LIMIT slots (default: the documented maximum).
+// All slots but 256 are held, each under its own lease. Measures how long a script call blocks
+// Redis, and the CPU time in the embedded store. In both, the cost of a check must not grow with
+// the number of holders.
 //
 //   build/release/bench/concurrency_time [LIMIT]
 #include <algorithm>
@@ -40,8 +41,8 @@ std::unique_ptr<BlockingCheck> Make(std::int64_t cost, Mode mode = Mode::kConsum
   return check;
 }
 
-// Prints the median and the maximum of an operation. `set_back` undoes the operation; its time is
-// not measured.
+// Prints the median and the maximum time of an operation. `set_back`, unless null, undoes the
+// operation; its time is not measured.
 void Measure(const Timed& store, const char* what, const std::function<void(BlockingCheck&)>& set,
              const std::function<void(BlockingCheck&)>& set_back) {
   std::vector<double> times;
@@ -90,7 +91,7 @@ void MeasureAll(const Timed& store, ManualClock& clock) {
   }
 }
 
-// Fills the slots, except for the slots that one check of any cost may need.
+// Takes all slots but kMostSlots, the most that one check may take.
 void Fill(const std::function<void(BlockingCheck&)>& run) {
   for (std::int64_t held = 0; held + kMostSlots < limit.limit; ++held) run(*Make(1));
 }

@@ -33,7 +33,7 @@ void RunOn(unsigned core) {
   std::exit(1);
 }
 
-// The time of one burst in one direction.
+// The mean time that the cache line takes in one direction, in one burst.
 double Nanoseconds(unsigned first, unsigned last) {
   alignas(128) std::atomic<int> ball = 0;
   Thread other("other", [&] {

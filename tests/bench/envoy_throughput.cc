@@ -1,12 +1,12 @@
-// Compares ShouldRateLimit with CheckLimit: calls a second of one sluiced with a real Redis. In one
-// run, callers of both kinds alternate, with the same load generator.
+// Compares the calls a second of ShouldRateLimit and CheckLimit, on one sluiced with a real Redis.
+// In each round, the same load generator makes each kind of call for some seconds.
 //
 //   build/release/bench/envoy_throughput [--rounds 5] [--seconds 2] [--connections 8] [--in-flight
 //   32]
 //
 // Prints the median of each kind of call, and its ratio to the median of CheckLimit. Then stops
-// Redis and prints the 99.9th percentile of the server's time for a descriptor. Load generator,
-// server and Redis share the machine, so run nothing else on it.
+// Redis, and prints the calls a second with one descriptor and the 99.9th percentile of their time
+// in the server. Load generator, server and Redis share the machine, so run nothing else on it.
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
@@ -58,7 +58,7 @@ struct Settings {
   int in_flight = 32;  // calls in flight on a connection
 };
 
-// The requests of one round.
+// A kind of call, and its requests.
 struct Kind {
   const char* name;
   const char* path;
@@ -91,11 +91,11 @@ const std::vector<Kind>& Kinds() {
        [](std::uint32_t user) {
          return ShouldRateLimit({{"user", std::to_string(user)}});
        }},
-      {"two, each with a key of its own", kEnvoyPath,
+      {"two descriptors, both per user", kEnvoyPath,
        [](std::uint32_t user) {
          return ShouldRateLimit({{"user", std::to_string(user)}, {"path", std::to_string(user)}});
        }},
-      {"two, the second shared by all", kEnvoyPath,
+      {"two descriptors, one shared by all", kEnvoyPath,
        [](std::uint32_t user) {
          return ShouldRateLimit({{"user", std::to_string(user)}, {"path", "/"}});
        }},
@@ -103,7 +103,7 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-// A connection that makes one call after another. Loop thread only.
+// A connection with `in_flight` calls at any time. Loop thread only.
 class Caller {
  public:
   Caller(net::Loop& loop, const Target& target, const Kind& kind, int in_flight,
@@ -158,7 +158,7 @@ class Caller {
   std::uint32_t user_ = 1;
 };
 
-// Calls a second that the server answers.
+// The calls that the server answers in a second.
 double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
                const Settings& settings) {
   const Target target{.address = address};
@@ -180,7 +180,7 @@ double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
   const double count = static_cast<double>(answered - before);
   const std::chrono::duration<double> passed = SteadyNow() - begin;
   io.RunOn(0, [&](net::Loop&) { stopping = true; });
-  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // runs after the tasks posted before
+  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // after all tasks posted earlier
   return count / passed.count();
 }
 

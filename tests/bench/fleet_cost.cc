@@ -1,11 +1,12 @@
-// Measures the cost of a fleet for its Redis: CPU and calls per check, and memory per connection.
+// Measures what a fleet costs its Redis: CPU per check, checks per call, memory per connection.
 //
 //   build/release/bench/fleet_cost [--seconds 1] [--in-flight 256]
 //
-// First, a growing number of io threads shares one Redis and a constant number of checks: the more
-// threads, the fewer checks a call carries. Then sidecars with one io thread each send 100 checks a
-// second, with one and with two rules. At most 64 sidecars are measured. The load of 100 sidecars
-// is sent by 64 threads. For 1,000 sidecars, the cost of a check is measured with 64 threads that
+// First, 1 to 64 io threads share one Redis: with a constant number of checks in flight
+// (--in-flight), then with one check in flight for each thread. The more threads share the checks,
+// the fewer checks a call carries. Then sidecars with one io thread each send 100 checks a second,
+// with one rule and with two. At most 64 sidecars are measured. For 100 sidecars, 64 threads send
+// the load. For 1,000 sidecars, the figures are computed from the cost of a check while 64 threads
 // keep Redis busy.
 #include <time.h>
 
@@ -37,7 +38,7 @@ constexpr int kUsers = 100'000;
 // What an Asker checks, and when.
 struct Asking {
   int rules = 1;      // 1: per user; 2: also for the whole site
-  Duration period{};  // between checks; zero: the next one starts when one is answered
+  Duration period{};  // between checks; zero: an answer starts the next check
 };
 
 // Sends checks, each for another user.
@@ -51,7 +52,7 @@ class Asker final : public StoreCheck {
         {.key = "sluice:{bench/site/}:token_bucket:1s", .limit = &kSiteLimit, .verdict = {}});
   }
 
-  // Runs on the thread of `loop`, like all functions below.
+  // Runs on the thread of `loop`, like the private functions.
   void Start(net::Loop& loop) {
     if (asking_.period == Duration()) return Ask();
     timer_.emplace(loop.timers(), [this] { OnTime(); });
@@ -60,7 +61,7 @@ class Asker final : public StoreCheck {
     timer_->Start(next_);
   }
 
-  // May be called on any thread.
+  // These three may be called on any thread.
   std::int64_t answered() const { return answered_.load(std::memory_order_relaxed); }
   bool ended() const { return ended_; }
   bool failed() const { return failed_; }
@@ -157,7 +158,7 @@ class Crowd {
       net::EpollLoop& loop = threads_.loop(i % threads_.size());
       loop.Post([asker = askers_[i].get(), &loop] { asker->Start(loop); });
     }
-    std::this_thread::sleep_for(duration / 2);  // most users have their counters then
+    std::this_thread::sleep_for(duration / 2);  // until most users have a counter
     const Figures before = SoFar();
     std::this_thread::sleep_for(duration);
     Figures figures = SoFar();
@@ -205,7 +206,7 @@ void PrintShared(Duration duration, int in_flight) {
       const int checks = one_each ? threads : in_flight;
       const Figures it = Crowd(threads, checks).Measure(duration);
       if (first == 0) first = it.cpu_of_check();
-      // The connection that reads these numbers counts, too.
+      // `memory` includes the connection that reads these figures.
       std::printf("%8d %10d %10.1f %12.2f %12.2f %14.0f\n", threads, checks, it.pack(),
                   it.cpu_of_check(), it.cpu_of_check() / first, it.memory / (threads + 1));
       std::fflush(stdout);

@@ -1,5 +1,5 @@
-// Measures what a hand-written histogram gains: the time to observe a duration, compared with the
-// histogram of prometheus-cpp.
+// Compares Sluice's hand-written histogram with the histogram of prometheus-cpp: the CPU time to
+// observe a duration.
 //
 //   cmake --preset release && cmake --build --preset release --target hand_written
 //   build/release/bench/hand_written

@@ -1,13 +1,14 @@
-// Measures checks while Redis hangs: their latency in the first 100 ms, in which the breaker opens,
-// and after that. Also measures how soon Redis decides again after it continues.
+// Measures the latency of checks while Redis hangs: in the first 100 ms, in which the breaker
+// opens, and after that. Also measures the time from the end of the hang until Redis decides again.
 //
 //   build/release/bench/hung_redis [--rounds 5] [--rate 2000] [--seconds 2]
 //
-// "caller" is the latency at a caller on loopback. It includes the caller's own wakeup; the row
-// "answers" shows how long that takes. "server" is from the server's histogram: the time from
-// reading a request to returning its answer, rounded up to the end of the bucket. Exit status 1 if
-// a median exceeds the bounds below. Load generator, server and Redis share the machine, so run
-// nothing else on it.
+// "p99 caller" is measured at a caller on loopback and includes the caller's own wakeup. "p99
+// server" is from the server's histogram: the time from reading a request to returning its answer,
+// rounded up to the end of the bucket. For comparison, the row "answers" is measured before Redis
+// hangs.
+// Exit status 1 if a median exceeds its bound below. Load generator, server and Redis share the
+// machine, so run nothing else on it.
 #include <algorithm>
 #include <cstdio>
 
@@ -45,7 +46,7 @@ rules:
 struct Settings {
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 2;   // for which Redis hangs after the first 100 ms
+  double seconds = 2;   // of load before the hang, and of the hang after its first 100 ms
 };
 
 Settings ParseFlags(int argc, char** argv) {
@@ -92,7 +93,7 @@ class Measurement {
   }
 
  private:
-  // `begin` is called when all connections are established.
+  // Calls `begin` just before the load starts.
   template <typename Begin>
   Phase Load(Duration length, Begin begin) {
     const auto address = Address::Parse(fleet_.server(0).grpc_address());
@@ -116,8 +117,7 @@ class Measurement {
             .fallbacks = stats.sources[v1::SOURCE_FALLBACK]};
   }
 
-  // Each server is asked twice, because some decisions are still local after the first one by
-  // Redis.
+  // Checks twice, because some decisions are still local after Redis' first decision.
   bool DecidedByStore() {
     const auto check = [this] { return fleet_.Check(CheckOf("bench", "/daily", "probe")); };
     return check().of_store() && check().of_store();

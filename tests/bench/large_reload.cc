@@ -1,11 +1,11 @@
-// Measures a sluiced on Redis with 100,000 rules: the time and the peak memory of its start and of
-// a reload under load, and the latency before and during the reload. Most rules are exact; 1 % are
-// prefixes, 1 % networks, 0.1 % regular expressions.
+// Measures a sluiced that has 100,000 rules and uses Redis: the time and the peak memory of its
+// start and of a reload under load, and the latency before and during the reload. Most rules are
+// exact; 1 % are prefixes, 1 % networks, 0.1 % regular expressions.
 //
 //   build/release/bench/large_reload [--rules 100000] [--rounds 5] [--rate 2000] [--seconds 4]
 //
-// Exit status 1 if a median is beyond the bounds below. Load generator, server and Redis share the
-// machine, so run nothing else on it.
+// Exit status 1 if the time of the start or a median exceeds its bound below. Load generator,
+// server and Redis share the machine, so run nothing else on it.
 #include <signal.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ std::string MatchOf(int i) {
   return fmt::format("{{endpoint: /api/v1/resource-{}, method: POST}}", i);
 }
 
-// If `burst` differs from the last round's, every rule has changed.
+// Every rule changes if `burst` changes.
 std::string RulesOf(int count, int burst) {
   std::string text = "domain: shop\nrules:\n";
   for (int i = 0; i < count; ++i) {
@@ -105,7 +105,7 @@ struct Round {
   double peak = 0;     // MiB
   double p99_before = 0;
   double p99_during = 0;
-  std::size_t failed = 0;  // calls
+  std::size_t failed = 0;  // calls without a decision by Redis
 
   double slowdown() const { return p99_during / p99_before; }
 };
@@ -139,7 +139,7 @@ Round RunOnce(Fleet& fleet, const Settings& settings, int number) {
   const bool in_force =
       WaitUntil(kTimeout, [&] { return process.CountLines(" in force, ") > number; });
   const SteadyTime ready = SteadyNow();
-  // Waits until the server has read the changed file and freed the old rules.
+  // In one more second, the server frees the old rules, and may read the changed file again.
   WaitUntil(kTimeout, [&] { return SecondsSince(ready) > 1; });
   done = true;
   callers.Join();

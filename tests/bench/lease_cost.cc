@@ -1,6 +1,6 @@
-// Measures what a lease of units costs Redis: its CPU for a take and for a settlement, compared
-// with a plain check of the same counters, and the memory of a record. Each script call carries as
-// many checks as fit (a full pack).
+// Measures what a lease of units costs Redis: the CPU for a take and for a settlement, compared
+// with a plain check of the same counters, and the memory of the lease's record. Each script call
+// carries as many checks as fit (a full pack).
 //
 //   build/release/bench/lease_cost
 #include <time.h>
@@ -80,7 +80,7 @@ class Costs {
       specs.push_back({fmt::format("sluice:{{bench/lease/user={}}}:{}", user, i), limits_[i]});
     }
     auto check = std::make_unique<BlockingCheck>(std::move(specs), units, mode);
-    // Packs send equal limits once, so the checks share the limit objects.
+    // A pack sends each limit object once, so the checks share the objects.
     for (std::size_t i = 0; i < limits_.size(); ++i) check->counters[i].limit = &limits_[i];
     if (!leased) return check;
     check->leases_units = true;

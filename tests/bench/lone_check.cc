@@ -1,13 +1,13 @@
-// Measures what a check costs Redis if it is alone in its script call. Compares it with the usual
-// tutorial script (INCRBY and EXPIRE). One call is in flight. The CPU time is the Redis process's.
-// Each case and the tutorial's script run alternately, in `--pairs` pairs. The ratio is computed
-// within each pair.
+// Measures what a check costs Redis if it is alone in its script call, compared with the usual
+// script of tutorials (INCRBY and EXPIRE). Also compares 2 to 8 checks that are sent at once, each
+// in its own call, with the same checks in one pack. The CPU time is the Redis process's. The two
+// sides of a comparison run alternately, in `--pairs` pairs. The ratio is computed in each pair.
 //
 //   build/release/bench/lone_check [--pairs 60] [--calls 500] [--case NAME]
 //                                [--record FILE | --versus FILE]
 //
-// --record only writes the calls of this build to a file. To compare another build with this one,
-// run that build with --versus and this file.
+// --record writes the calls of this build to FILE, and measures nothing. --versus also compares
+// this build with the build that wrote FILE.
 #include <hiredis/hiredis.h>
 #include <time.h>
 
@@ -185,7 +185,8 @@ class Caller {
       const double before = MicrosecondsOf(clock_);
       for (int i = 0; i < kUsers && done < calls; ++i, ++done) {
         const double start = MicrosecondsOf(CLOCK_MONOTONIC);
-        // A stride of 379 keeps successive keys apart. It is prime, so every key is used.
+        // A stride of 379 keeps successive keys apart. It has no factor in common with kUsers, so
+        // no key is used again before all are used.
         Call(asked.calls[(static_cast<std::size_t>(done) * 379) % asked.calls.size()],
              asked.commands);
         times.push_back(MicrosecondsOf(CLOCK_MONOTONIC) - start);
@@ -212,7 +213,8 @@ class Caller {
   clockid_t clock_{};
 };
 
-// The median and its 95 % interval, by ranks: other work on the machine disturbs a few pairs a lot.
+// The median and its 95 % confidence interval. Computed from ranks, because other work on the
+// machine disturbs a few pairs a lot.
 struct Estimate {
   double median = 0;
   double low = 0;
@@ -230,7 +232,7 @@ struct Estimate {
   }
 };
 
-// Prints what `tried` costs, and its ratio to `reference`.
+// Prints the costs of `reference` and of `tried`, and the ratio of `tried` to `reference`.
 void Compare(Caller& caller, const std::string& name, const Case& reference, const Case& tried,
              int pairs, int calls) {
   caller.Measure(reference, calls);
@@ -339,7 +341,7 @@ int Main(int argc, char** argv) {
     tutorial.calls.push_back(CommandOf({"EVALSHA", sha, "1", key, "1", "60"}));
   }
 
-  std::printf("%-38s%17s%17s%17s   %s\n", "us: of the second, the first", "Redis' CPU",
+  std::printf("%-38s%17s%17s%17s   %s\n", "A / B (us: first B, then A)", "Redis' CPU",
               "in the script", "p50", "ratio of the CPU");
   for (const auto& [name, mine] : cases) {
     Compare(caller, name + " / INCRBY and EXPIRE", tutorial, mine, pairs, calls);

@@ -1,6 +1,6 @@
 // Measures what metrics cost per check: all that the limiter and the RPC server do for the metrics
-// page, and nothing else. Compare it with the CPU of sluiced in scripts/bench.sh. To measure the
-// total difference, compare two builds with `scripts/bench.sh --versus`.
+// page, and nothing else. Compare this with the CPU of sluiced that scripts/bench.sh prints. To
+// measure the difference for a whole server, compare two builds with `scripts/bench.sh --versus`.
 //
 //   cmake --preset release && cmake --build --preset release --target metrics_cost
 //   build/release/bench/metrics_cost
@@ -29,7 +29,7 @@ RuleSet OneRule() {
   return {domain};
 }
 
-// The CPU time of this process only.
+// The CPU time of this thread.
 double CpuNanoseconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,4 +1,4 @@
-// Measures the cost of Sluice's own gRPC server: like noop_server.cc, but on rpc/http2. Prints
+// For measuring the cost of Sluice's own gRPC server: like noop_server.cc, but on rpc/http2. Prints
 // `ready grpc=HOST:PORT` and runs until killed. --help lists the flags.
 #include <unistd.h>
 

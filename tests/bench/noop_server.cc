@@ -1,5 +1,5 @@
-// Measures the cost of gRPC itself: a CheckLimit server that parses the request and serializes a
-// response like Sluice's, but decides nothing. Uses the asynchronous API and gRPC's defaults.
+// For measuring the cost of gRPC itself: a CheckLimit server that parses the request and serializes
+// a response like Sluice's, but decides nothing. Uses the asynchronous API and gRPC's defaults.
 // Prints `ready grpc=HOST:PORT` and runs until killed. --help lists the flags.
 #include <grpcpp/grpcpp.h>
 
@@ -18,8 +18,8 @@
 namespace sluice::bench {
 namespace {
 
-// Waits for a call and serves it. Creates another Call, which waits for the next one, then answers.
-// Deletes itself when the answer has been sent.
+// Waits for a call. When the call arrives, creates another Call to wait for the next one, and sends
+// the answer. Deletes itself when the answer has been sent.
 class Call {
  public:
   Call(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue)

@@ -1,11 +1,12 @@
 // Measures the cost of `prefetch` for callers: the checks that are denied although an exact bucket
-// would admit them. Also measures how many calls to the store it saves. Runs in virtual time, with
-// the servers' own code for grants, and the embedded store instead of Redis. A second store,
-// without prefetch, gets the same checks. Calls take no time.
+// would admit them. Also measures the calls to the store per check. Runs in virtual time, with the
+// servers' own code for grants, and the embedded store instead of Redis. A second store, without
+// prefetch, is the exact bucket and gets the same checks. Calls take no time.
 //
 //   build/release/bench/prefetch_price [--seconds 20]
 //
-// Prints a row for each shape of load. A check of a large cost is repeated every 50 ms.
+// Prints a row for each shape of load. If a check of a large cost is denied, it is repeated every
+// 50 ms until it is admitted.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -76,7 +77,7 @@ class Server {
     return check.admitted;
   }
 
-  // When the grant must be returned. If no grant is held: when its state may be forgotten.
+  // When the grant must be returned. If `held_` holds no grant: when `held_` may be dropped.
   BootTime due() const {
     if (!held_) return BootTime::max();
     return held_->holds() ? held_->end() - GrantTable::kReturnEvery : held_->forgotten();
@@ -133,16 +134,16 @@ struct Request {
 struct Shape {
   std::string name;
   std::size_t servers = 20;
-  std::vector<Request> requests;  // in the order of time
+  std::vector<Request> requests;  // by time
   Duration dies_after{};          // each server; zero: never
 };
 
-// The stores with and without prefetch get the same checks. A check with a large cost is repeated
-// until it is admitted.
+// The stores with and without prefetch get the same checks. If the store with prefetch denies a
+// check of a large cost, only this store gets the repetitions.
 struct Outcome {
   std::int64_t checks = 0, calls = 0;
   std::int64_t units = 0, exact_units = 0;  // admitted
-  std::int64_t denied_here = 0;             // denied checks that the exact bucket admits
+  std::int64_t denied_here = 0;             // checks of cost 1 that only the exact bucket admits
   Duration longest_wait{};                  // of a large cost
 };
 
@@ -220,7 +221,7 @@ class Shapes {
  public:
   explicit Shapes(seconds length) : length_(length) {}
 
-  // `rate(t)`: checks a second at t. `server`: draws the server that is asked.
+  // `rate(t)`: checks a second at t. `server`: draws the server that gets a check.
   Shape Make(std::string name, std::size_t servers, const std::function<double(Duration)>& rate,
              const std::function<std::size_t(std::mt19937&)>& server) {
     Shape shape{.name = std::move(name), .servers = servers, .requests = {}};
@@ -269,7 +270,7 @@ std::vector<Shape> AllShapes(seconds length) {
           "0.2 s at four times the rate, 0.8 s nothing", 20,
           [](Duration at) { return at % seconds(1) < milliseconds(200) ? 4.0 * kRate : 0; }, any),
       shapes.Even("80 % of the rate, each server dies every 2 s", 0.8),
-      shapes.Even("half of the rate, beside a cost of 80 % of the burst", 0.5),
+      shapes.Even("half of the rate, and checks that cost 80 % of the burst", 0.5),
       shapes.Make(
           "1,000 sidecars start within a second, 90 % of the rate", 1'000,
           [](Duration at) {
@@ -307,7 +308,8 @@ int main(int argc, char** argv) {
   NumberFlags flags(argc, argv);
   flags.Read("--seconds", length);
   flags.RequireNoOthers();
-  fmt::print("| {:56} | {} | {} | {} | {} |\n", "load", "calls of Redis a check",
-             "denied here alone", "units, relative to an exact bucket", "longest wait");
+  fmt::print("| {:56} | {} | {} | {} | {} |\n", "load", "calls to Redis per check",
+             "denied only with prefetch", "units admitted, relative to an exact bucket",
+             "longest wait");
   for (const Shape& shape : AllShapes(seconds(length))) Print(shape);
 }

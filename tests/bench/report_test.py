@@ -1,5 +1,5 @@
 """Tests of the performance report with invented measurements: medians, ratios, void rows, the
-arguments of generators, and the command line.
+output of generators, processes, and the command line.
 
 Usage: report_test.py
 """
@@ -46,14 +46,14 @@ def answers(allowed=0, denied=0, errors=(), **sources):
 
 
 class ArithmeticTest(unittest.TestCase):
-    def test_shows_medians_and_ratios_within_rounds(self):
+    def test_shows_the_median_of_values_and_of_ratios_within_rounds(self):
         # The ratio of the medians is 0.8; the ratios of the rounds are 0.5, 0.9 and 0.6.
         line = line_of(ROW, rates(unary=[100, 90, 30], noop=[200, 100, 50]))
         self.assertEqual(line.value, 90)
         self.assertEqual(line.compared, 0.6)
         self.assertAlmostEqual(line.spread, (0.9 - 0.5) / 0.6)
 
-    def test_an_even_number_of_rounds_has_the_median_between_two(self):
+    def test_the_median_of_four_rounds_is_the_mean_of_the_middle_two(self):
         line = line_of(ROW, rates(unary=[100, 60, 90, 80], noop=[100] * 4))
         self.assertEqual(line.value, 85)
         self.assertAlmostEqual(line.compared, 0.85)
@@ -152,7 +152,7 @@ class TableTest(unittest.TestCase):
         last = markdown([ROW], [line_of(ROW, rounds)]).splitlines()[-1]
         self.assertIn("| void: noop: no / such program |", last)
 
-    def test_each_row_needs_exactly_its_cases(self):
+    def test_rows_are_computed_from_their_cases_and_use_every_case(self):
         for known, table in ((cases.CASES, rows.ROWS), (cases.VERSUS_CASES, rows.VERSUS_ROWS)):
             used = set()
             for row in table:
@@ -254,7 +254,7 @@ class CoresTest(unittest.TestCase):
         return Cores("core_distance", count)
 
     def measure(self, cores):
-        """Returns the number of the attempt that is used."""
+        """Returns the number of the attempt whose result is used; the first is 0."""
         tries = iter(range(9))
         return cores.when_near(lambda: next(tries))
 
@@ -281,17 +281,17 @@ class CoresTest(unittest.TestCase):
         self.assertEqual((cores.repeated, cores.kept), (0, 2))
         self.assertIn("2 were kept", *cores.notes())
 
-    def test_waiting_for_cores_that_always_move_ends(self):
+    def test_repetitions_end_although_the_cores_always_move(self):
         cores = self.cores(*[40, 160] * 9)
         with mock.patch("cores.time.monotonic", side_effect=range(0, 900, 3)):
             self.assertEqual(self.measure(cores), 3)
         self.assertEqual((cores.repeated, cores.kept), (3, 1))
 
-    def test_without_a_distance_the_measurement_is_kept(self):
+    def test_a_failed_query_of_the_distance_does_not_fail_the_measurement(self):
         cores = self.cores(OSError("no such program"), 40, 40)
         self.assertEqual(self.measure(cores), 0)
 
-    def test_with_more_cores_no_distance_is_measured(self):
+    def test_with_more_than_two_cores_no_distance_is_measured(self):
         cores = self.cores(count=8)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual(list(cores.notes()), [])
@@ -340,7 +340,7 @@ process_open_fds 17
         now = time.clock_gettime(processes.cpu_clock(os.getpid()))
         self.assertLessEqual(before, now)
         self.assertLessEqual(now, time.process_time())
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:  # it uses almost no CPU
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:  # cat uses almost no CPU
             self.assertLess(time.clock_gettime(processes.cpu_clock(child.pid)), now)
 
 
@@ -353,7 +353,7 @@ class ProcessTest(unittest.TestCase):
             pid = int(killed.stdout.readline())
             server = os.pidfd_open(pid)
             self.addCleanup(os.close, server)
-            # The process ends with the report only after setpriv has executed the command.
+            # Until setpriv has executed the command, the process may outlive the report.
             comm, deadline = pathlib.Path(f"/proc/{pid}/comm"), time.monotonic() + 20
             while comm.read_text("ascii") != "sleep\n" and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -368,13 +368,13 @@ class CommandLineTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=20, check=False)
 
-    def test_help_lists_every_flag_and_builds_nothing(self):
+    def test_help_lists_flags_and_builds_nothing(self):
         result = self.run_script("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for flag in ("--seconds", "--rounds", "--cases", "--json", "--versus"):
             self.assertIn(flag, result.stdout)
 
-    def test_the_error_for_a_wrong_value_has_its_flag_and_what_is_allowed(self):
+    def test_the_error_for_a_wrong_value_names_the_flag_and_what_is_allowed(self):
         for flag, value, allowed in (
             ("--seconds", "0.5", "number of at least 1"),
             ("--rounds", "2.5", "number of at least 1"),

@@ -3,9 +3,9 @@
 //
 //   build/release/bench/rule_index
 //
-// "same requests" uses the same ten requests with each set. They match the same ten rules, so this
-// shows the cost of rules that do not match. "all over" uses another rule each time. With many
-// rules, most of the time is then cache misses for the matching rule.
+// "same requests" uses the same seven requests with each set of rules. They match the same seven
+// rules, so this shows the cost of rules that do not match. In "all over", successive requests
+// match different rules. With many rules, most of that time is cache misses for the matching rule.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Measures how long the largest runs of the check script block Redis: sliding logs of 10,000
-// entries, 64 keys at once. The checks are admitted, denied at the first guess, denied after
-// bisection, or must remove expired entries. Redis logs every run over 1 ms; on an idle machine, it
-// should log none.
+// entries, 64 keys at once. In four parts, the checks are admitted; are denied at the first guess;
+// are denied after bisection; remove expired entries. The slow log of Redis records every run over
+// 1 ms; on an idle machine, it should stay empty.
 //
 //   build/release/bench/script_time
 #include <chrono>

@@ -1,4 +1,4 @@
-// The latency of checks as sluiced measures it, from its metrics page: from reading a request to
+// The latency of checks on the metrics page of a sluiced: the time from reading a request to
 // returning its answer.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace sluice::test {
 
-// The buckets of sluice_check_duration_seconds: how many checks took at most this long.
+// The buckets of sluice_check_duration_seconds: how many checks took at most this long (seconds).
 using Buckets = std::map<double, double>;
 
 inline Buckets ReadBuckets(const SluiceServer& server) {
@@ -31,7 +31,7 @@ inline Buckets ReadBuckets(const SluiceServer& server) {
 }
 
 // The end of the bucket that contains the quantile (0.99: the 99th percentile) of the checks
-// between the two pages.
+// answered between `before` and `after`.
 inline Duration QuantileBetween(const Buckets& before, const Buckets& after, double quantile) {
   const double all = after.rbegin()->second - before.rbegin()->second;
   for (const auto& [bound, count] : after) {

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Measures what `sluice top` costs a server: the time per check, and the server's CPU per check, with and
-without it, in interleaved pairs of rounds.
+"""Measures what `sluice top` costs a server: the time per check, and the server's CPU per check,
+with and without `sluice top`, in pairs of rounds.
 
 Usage: tests/bench/watch_cost.py [BUILD] [--pairs N] [--seconds N] [--redis] [--uniform]
 
 BUILD: default build/release. --redis: the counters are in a separate Redis. --uniform: keys are
-equally frequent, so that nearly each check enters a new key into the heavy hitters.
+equally frequent, so nearly every check adds a new key to the heavy hitters.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def cpu_seconds(process):
 
 
 def microseconds_per_check(tool, server, address, options):
-    """The microseconds per check: of time, and of the server's CPU."""
+    """Microseconds per check: elapsed time, and CPU of the server."""
     before = cpu_seconds(server)
     answer = subprocess.run(
         [tool, "bench", "shop", "--addr", address, "--keys", str(KEYS), "--in-flight", "64",

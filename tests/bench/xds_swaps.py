@@ -2,10 +2,11 @@
 """Compares the latency of decisions with and without swaps of rules by xDS.
 
 Usage: xds_swaps.py SLUICE SLUICED PROTO_DIRECTORY NODE_MODULES [--seconds S] [--rounds N] [--rate R]
-NODE_MODULES is made by the tests (ctest -R node_client_packages). In each round the server decides R
-checks a second for S seconds, and for S seconds more while a control plane sends a set of 100
-resources twice a second. Shows the p99 of both, and the number of late answers of Redis. After the
-rounds, one set of 50,000 descriptors is compiled under the same load.
+The tests make NODE_MODULES (ctest -R node_client_packages). In each round, the server decides R
+checks a second for S seconds without swaps, then for S seconds in which a control plane sends a
+set of 100 resources twice a second. Prints the p99 of both parts, and how often Redis answered
+late and its breaker opened. After the rounds, the server compiles one set of 50,000 descriptors
+under the same load.
 """
 
 import argparse

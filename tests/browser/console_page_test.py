@@ -2,8 +2,8 @@
 
 Usage: console_page_test.py SLUICE SLUICED CHROMIUM
 
-Exits with 77 if there is no Chromium. SLUICE_PICTURES=DIRECTORY: also makes the pictures for the
-documents, in DIRECTORY.
+If there is no Chromium, exits with 77. If the environment has SLUICE_PICTURES=DIRECTORY, also makes
+the pictures for the documents in DIRECTORY.
 """
 
 import http.server
@@ -50,7 +50,7 @@ class Browser:
         return self.tell(run=code)
 
     def on_page(self, expression):
-        """The value of an expression of the page's own scripts."""
+        """Evaluates a JavaScript expression in the page. Returns its value."""
         return self.run(f"return await page.evaluate(() => ({expression}));")
 
     def text(self, selector):
@@ -67,7 +67,7 @@ class Browser:
 
 
 class PageTest(unittest.TestCase):
-    """Two servers with one Redis, and a console that watches both."""
+    """Two servers that share one Redis, and a console that watches both servers."""
 
     @classmethod
     def setUpClass(cls):
@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
         return self.browser.on_page("document.querySelector('#answer-text').textContent")
 
     def left(self, user):
-        """The units left of the user's limit, as `sluice explain` shows them."""
+        """The units that are left of the user's limit, according to `sluice explain`."""
         text = self.servers[0].sluice("explain", "shop", "endpoint=/pay", f"user={user}").stdout
         return int(re.search(r"(\d+) of 10 left", text).group(1))
 
@@ -124,11 +124,11 @@ class PageTest(unittest.TestCase):
         self.browser.wait_for(f"{line('denied-chart', 'shop/per-user')}.some(it => it > 0)")
         self.browser.wait_for(f"{line('latency-chart', 'checks p99')}.some(it => it > 0)")
         self.browser.wait_for(f"{line('redis-chart', 'connections ready')}.at(-1) >= 2")
-        self.browser.wait_for(f"{line('allowed-chart', 'shop/orders')}.at(-1) == 0")  # it has ended
+        self.browser.wait_for(f"{line('allowed-chart', 'shop/orders')}.at(-1) == 0")  # no more load
         self.assertNotEqual(self.browser.on_page("document.querySelector('#allowed-chart').toDataURL()"),
                             before)
 
-    def test_rules_have_their_source_line_and_text(self):
+    def test_rules_are_shown_with_source_line_and_text(self):
         rows = self.browser.on_page("[...document.querySelectorAll('#rule-rows tr')].map(it => it.cells[1].textContent)")
         self.assertRegex(rows[0], r"shop\.yaml:3$")
         self.browser.click("#rule-rows summary >> nth=0")
@@ -178,7 +178,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("user=carl", self.browser.text("#command"))
         self.assertIn("endpoint=/pay", self.browser.text("#command"))  # the rule requires it
 
-    def test_server_that_dies_is_shown_and_comes_back(self):
+    def test_dead_server_is_shown_as_down_until_it_restarts(self):
         states = "[...document.querySelectorAll('#server-rows tr')].map(it => it.cells[1].textContent)"
         self.browser.wait_for(f"{states}.join() == 'up,up'")
         self.servers[1].kill()
@@ -219,7 +219,7 @@ class PageTest(unittest.TestCase):
         self.browser.run("await page.reload();")
         self.browser.wait_for("document.querySelector('#status').textContent == 'live'")
 
-    def test_without_the_token_the_page_says_where_to_get_it(self):
+    def test_without_a_valid_token_the_page_says_how_to_get_one(self):
         for url in (self.site, self.site + "#token=guess"):
             self.browser.open(url)
             self.browser.wait_for("document.querySelector('#status').textContent.includes("
@@ -228,8 +228,8 @@ class PageTest(unittest.TestCase):
         self.quiet = False  # the browser reports each 401
 
     def test_other_sites_cannot_use_the_api(self):
-        """A page under another name of this machine is refused. A page of another origin cannot use the API,
-        even if it has the token."""
+        """The console refuses requests for another host name of this machine. A page of another
+        origin cannot use the API, even if the page has the token."""
         token = self.url.split("token=")[1]
         port = re.search(r":(\d+)/", self.site).group(1)
         self.assertEqual(self.browser.open(f"http://evil.test:{port}/"), 403)
@@ -253,14 +253,14 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.left("fred"), 0)
         self.browser.open(self.url)
 
-    def test_keyboard_reaches_everything(self):
+    def test_keyboard_shortcuts_and_tab_work(self):
         self.servers[0].check(12, "endpoint=/pay", "user=gina")
         self.key_row("gina")
         self.browser.press("/")
         self.browser.run("await page.keyboard.type('gina');")
         self.browser.wait_for("document.querySelectorAll('#rule-rows tr').length == 0")
         self.assertIn("user=gina", self.browser.text("#key-rows"))
-        # From the filter, Tab reaches the key's button, and Enter presses it.
+        # From the filter, Tab moves the focus to the Explain button. Enter presses the button.
         self.browser.run("""for (let i = 0; i < 20; ++i) {
             await page.keyboard.press('Tab');
             if (await page.evaluate(() => document.activeElement.textContent == 'Explain')) break;
@@ -286,7 +286,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.on_page("document.activeElement.closest('tr').cells[0].textContent"),
                          "user=hugo")
 
-    def test_narrow_screen_and_both_schemes_are_readable(self):
+    def test_page_is_readable_on_a_narrow_screen_in_both_color_schemes(self):
         for scheme in ("light", "dark"):
             self.browser.open(self.url, scheme=scheme)
             self.browser.wait_for("document.querySelectorAll('#rule-rows tr').length >= 2")
@@ -301,7 +301,7 @@ class PageTest(unittest.TestCase):
             self.assertEqual(luminance(colors[0][1]) > 0.5, scheme == "light")
 
 
-@unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "makes the pictures of the documents")
+@unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "SLUICE_PICTURES is not set")
 class PicturesTest(unittest.TestCase):
     def test_pictures_of_the_documents_are_made(self):
         folder = pathlib.Path(os.environ["SLUICE_PICTURES"])
@@ -349,7 +349,7 @@ class QuietSite(http.server.BaseHTTPRequestHandler):
 
 
 def luminance(color):
-    """The relative luminance by WCAG 2 of a color such as "rgb(1, 2, 3)"."""
+    """The relative luminance (WCAG 2) of a color such as "rgb(1, 2, 3)"."""
     channels = [int(it) / 255 for it in re.findall(r"\d+", color)[:3]]
     linear = [it / 12.92 if it <= 0.03928 else ((it + 0.055) / 1.055) ** 2.4 for it in channels]
     return sum(share * it for share, it in zip((0.2126, 0.7152, 0.0722), linear))

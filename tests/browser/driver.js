@@ -1,12 +1,14 @@
 // A browser for tests in Python: reads commands from standard input, one JSON object per line, and
-// writes an answer for each.
+// answers each command with a line: {"value": …}, or {"error": text} if the command has failed.
 //
-//   {"open": URL, "scheme": "dark"?}  opens a new page in a new context; forgets earlier events
-//   {"run": "code"}                   the body of an async function of `page`; answers {"value": …}
-//   {"events": true}                  {"requests": […], "errors": […]} of the page since it was opened
+//   {"open": URL, "scheme": "dark"?}  opens a new page in a new context and forgets earlier events;
+//                                     the value is the HTTP status
+//   {"run": "code"}                   runs an async function with this body, which may use `page`;
+//                                     the value is what the function returns
+//   {"events": true}                  the value is {"requests": […], "errors": […]}: the URLs that
+//                                     the page has requested, and its errors and warnings
 //
-// The answer to a failed command is {"error": text}. The browser is Debian's Chromium. In it, the
-// host name evil.test means 127.0.0.1.
+// The browser is Debian's Chromium. In it, the host name evil.test means 127.0.0.1.
 'use strict';
 
 const readline = require('readline');

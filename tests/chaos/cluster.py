@@ -1,4 +1,4 @@
-"""The environment of faults of a cluster."""
+"""The environment for faults in a Redis Cluster."""
 
 import contextlib
 import re
@@ -46,13 +46,14 @@ class Cluster(Stand):
 
     @staticmethod
     def slots(port):
-        """The owners of slots according to one node: first slot, last slot, the master's port."""
+        """The owners of slots, according to one node, as (first slot, last slot, master's port)."""
         return frozenset((first, last, master[1])
                          for first, last, master, *_ in ask(port, "CLUSTER", "SLOTS"))
 
     @staticmethod
     def epoch(port):
-        """The epoch of a node's claim to its slots, according to the node. The greatest is the newest."""
+        """The epoch of a node's claim to its slots, according to the node. Newer claims have
+        greater epochs."""
         return int(re.search(r"cluster_my_epoch:(\d+)", ask(port, "CLUSTER", "INFO"))[1])
 
     def kill_master(self):
@@ -67,8 +68,8 @@ class Cluster(Stand):
         running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
 
     def is_whole(self):
-        """Whether every master has a replica, and all nodes agree on the owners of slots. Without
-        this agreement, a slot would have no owner after its new owner dies."""
+        """Whether every master has a replica, and all nodes agree on the owners of slots. If the
+        new owner of a slot dies before the nodes agree, no node owns the slot."""
         roles = [ask(port, "ROLE") for port in self.ports]
         states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
         return (all("cluster_state:ok" in state for state in states)
@@ -78,7 +79,8 @@ class Cluster(Stand):
                         for role in roles))
 
     def move_slot(self, slot, source, target):
-        """Moves a slot with its keys, while it is in use. `source` and `target` are numbers of masters."""
+        """Moves a slot with its keys from one master to another, while the slot is in use. `source`
+        and `target` are the masters' numbers."""
         ids = [ask(self.ports[number], "CLUSTER", "MYID") for number in (source, target)]
         given, taken = Redis(self.ports[source]), Redis(self.ports[target])
         with contextlib.closing(given), contextlib.closing(taken):
@@ -87,8 +89,8 @@ class Cluster(Stand):
             while keys := given("CLUSTER", "GETKEYSINSLOT", slot, 10):
                 given("MIGRATE", "127.0.0.1", self.ports[target], "", 0, 5000, "KEYS", *keys)
 
-            # If several nodes claim a slot, the greatest epoch wins. With a smaller epoch, the new
-            # owner would learn that the old one has the slot, and would delete the keys.
+            # If several nodes claim a slot, the greatest epoch wins. If the old owner's epoch is
+            # greater, the new owner gives the slot back and deletes its keys.
             def is_greater():
                 taken("CLUSTER", "BUMPEPOCH")
                 return self.epoch(self.ports[source]) < self.epoch(self.ports[target])

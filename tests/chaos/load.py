@@ -1,4 +1,4 @@
-"""Callers at a bounded rate: at each server one `sluice bench` for /strict and one for /local."""
+"""Callers at a bounded rate: for each server, one `sluice bench` of /strict and one of /local."""
 
 import collections
 import json
@@ -8,7 +8,7 @@ import time
 
 from servers import LOCAL, STRICT
 
-# The callers of the first, the second and the third server use these calls.
+# The kind of calls that each server gets, as options of `sluice bench`.
 RPCS = (("--rpc", "unary"), ("--rpc", "batch", "--checks", "8"), ("--rpc", "stream"))
 SHARES = {"strict": 2 / 3, "local": 1 / 3}  # of the rate
 USERS = {"strict": STRICT, "local": LOCAL}
@@ -21,8 +21,8 @@ class Tally:
         self.sent = self.allowed = self.denied = 0
         self.sources = collections.Counter()
         self.errors = collections.Counter()
-        self.messages = {}  # the first message of each error
-        self.lost = 0  # an upper bound: checks that may have had no answer when the server died
+        self.messages = {}  # by error code, the first message
+        self.lost = 0  # an upper bound of the checks without an answer because their server died
 
     def add(self, run, was_lost):
         if was_lost:
@@ -51,7 +51,7 @@ class Load:
             thread.start()
 
     def ask(self, server, rpc, endpoint, rate):
-        """Continues after the server has died and restarted."""
+        """Sends checks until the load ends, even if the server dies and restarts meanwhile."""
         while (left := self.end - time.monotonic()) > 0.05:
             ended = subprocess.run(
                 [self.program, "bench", "chaos", f"endpoint=/{endpoint}",

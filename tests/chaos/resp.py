@@ -19,7 +19,8 @@ class Redis:
         self.replies = self.sock.makefile("rb")
 
     def __call__(self, *words):
-        """The reply as int, str, list or None; raises RedisError."""
+        """Sends a command. Returns the reply as int, str, list or None. If the reply is an error,
+        raises RedisError."""
         words = [word.encode() if isinstance(word, str) else b"%d" % word for word in words]
         self.sock.sendall(b"*%d\r\n" % len(words) +
                           b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
@@ -46,7 +47,7 @@ class Redis:
 
 
 def ask(address, *words):
-    """Sends one command on a separate connection. Keys are text; their values are not parsed."""
+    """Sends one command on a separate connection. Returns the reply."""
     redis = Redis(address)
     try:
         return redis(*words)

@@ -9,21 +9,21 @@ import running
 from load import Load
 from servers import LOCAL, PATIENCE, STRICT
 
-MARGIN = 0.005  # seconds that an answer may be later than redis.timeout
+MARGIN = 0.005  # seconds that a check may take in addition to redis.timeout
 CALM = 0.7  # seconds of load before a fault
-EVERY = 5  # seconds between faults of a long round
+EVERY = 5  # seconds from the start of a fault to the next, in a long round
 
 
 class Fault:
-    """A module of faults/: a docstring, strike(stand), which is a context manager, and any of these
+    """A module of faults/. It has a docstring, the context manager strike(stand), and any of these
     settings."""
 
     DEFAULTS = dict(
         STAND="single", LASTS=0.8,
         FORGETS=False,  # Redis loses all counts
-        MAY_LOSE=0,  # counts, if a master dies before its replica has them
+        MAY_LOSE=0,  # units that are lost if a master dies before it has replicated them
         KILLS_SERVERS=False,
-        prepare=lambda stand: contextlib.nullcontext())  # a context for the whole round
+        prepare=lambda stand: contextlib.nullcontext())  # a context manager for the whole round
 
     def __init__(self, module):
         self.name = module.__name__
@@ -33,7 +33,7 @@ class Fault:
 
 
 class Row:
-    """A row of the table. Rows of the same fault are added."""
+    """A row of the table: what one or more rounds counted, and the promises that were broken."""
 
     def __init__(self, name):
         self.name = name
@@ -88,11 +88,11 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # An outage may admit the limit a second time. If Redis loses its data, it may
-        # admit the limit once more.
+        # In each outage, servers may admit the limit once more. If Redis loses its data, Redis may
+        # also admit the limit once more.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
-                        f"/local admits at most {limits} limits")
+                        f"/local admits at most {limits} times its limits")
 
     def note_answers(self, tallies):
         count = self.row.count
@@ -105,19 +105,20 @@ class Round:
             count["answered"] += tally.allowed + tally.denied + tally.errors["UNAVAILABLE"]
             count.update(tally.sources)
             self.row.demand(tally.errors.keys() <= {"UNAVAILABLE"},
-                            f"each check has one answer, but {tally.messages}")
+                            f"every error is UNAVAILABLE, but: {tally.messages}")
         self.row.demand(count["sent"] > 0, "checks are sent")
 
-    # The metrics of killed servers are unknown.
+    # A killed server's metrics are lost.
     def increases(self):
-        """The increases of each server's metrics in this round."""
+        """For each server, the increases of its metrics in this round, or since its restart."""
         for server, (process, before) in zip(self.stand.servers, self.before, strict=True):
             base = before if process is server.process else {}
             yield {name: value - base.get(name, 0) for name, value in server.metrics().items()}
 
     def judge_lateness(self):
-        """No check takes longer than redis.timeout + 5 ms + the lateness of its loop. If the loop
-        was late by at least half of redis.timeout, redis.timeout and the lateness may count twice."""
+        """Demands that no check takes longer than redis.timeout + 5 ms + the lateness of its loop.
+        If the loop was late by at least half of redis.timeout, the sum has redis.timeout and the
+        lateness twice."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),
@@ -132,8 +133,9 @@ class Round:
         self.row.demand(self.row.count["late"] == 0, "no answer is late")
 
     def judge_strict(self, tally):
-        """Redis counts exactly the units that callers were allowed. Exception: checks of unknown outcome may have
-        run once, too. This reveals checks that are sent twice, or admitted without being counted."""
+        """Demands that Redis counts exactly the units that it admitted. Exceptions: it may also
+        count checks whose outcome is unknown, and it may count less if the fault loses data. This
+        finds checks that are sent twice or not counted."""
         count = self.row.count
         increases = list(self.increases())
         unknown = sum(increase["sluice_redis_unknown_outcomes_total"] +
@@ -152,11 +154,11 @@ class Round:
         self.row.demand(count["counted"] <= tally.allowed + count["unknown"],
                         "no check is counted twice")
         most = STRICT * self.limits["strict"] * (1 + self.fault.forgets * count["faults"])
-        self.row.demand(tally.allowed <= most, f"Redis admits at most {most}")
+        self.row.demand(tally.allowed <= most, f"Redis admits at most {most} units")
 
 
 def buckets(metrics, name):
-    """The number of observations in each bucket that is not empty, by its bounds."""
+    """The buckets that are not empty: by their bounds, the number of observations."""
     bounds = sorted((float(bound), value) for key, value in metrics.items()
                     for bound in re.findall(rf'^{name}_bucket{{le="(.+)"}}$', key))
     found, lower, below = {}, 0.0, 0.0

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Chaos tests: three sluiced on a real Redis, callers over gRPC at a bounded rate, and faults during
-the load. Prints one table; exit status 1 if a promise is broken.
+the load. Prints one table. If a promise is broken, the exit status is 1.
 
-Each file of faults/ is a fault. It has its own round of load, which rounds.py judges.
+Each file of faults/ is a fault. Each fault has its own round of load. rounds.py judges the round.
 """
 
 import argparse
@@ -34,23 +34,27 @@ COLUMNS = ("fault", "sent", "answered", "late", "STORE", "DENY_CACHE", "FALLBACK
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seconds", type=float, default=3, help="of each fault's load (default 3)")
+    parser.add_argument("--seconds", type=float, default=3,
+                        help="seconds of load for each fault (default 3)")
     parser.add_argument("--soak", type=float, default=0,
-                        help="run a soak of this length instead: the same servers throughout, a fault every 5 s")
+                        help="instead, run a soak test of this many seconds: the same servers "
+                             "throughout, and a fault every 5 s")
     parser.add_argument("--fault", choices=FAULTS, action="append", help="run only this fault")
     parser.add_argument("--rate", type=float, default=2400, help="checks a second (default 2400)")
     parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
-                        help="of the servers (default 10); use more if the machine is shared")
+                        help="redis.timeout of the servers (default 10); use more if the "
+                             "machine is shared")
     parser.add_argument("--growth", type=float, default=16, metavar="MB",
-                        help="growth of a server that a soak allows after it has seen every fault "
-                             "(default 16); use more with a sanitizer: its allocator keeps memory")
+                        help="how much a server's memory may grow in a soak test after the first "
+                             "pass through the faults (default 16); use more with a sanitizer: its "
+                             "allocator keeps freed memory")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/release")
     return parser.parse_args()
 
 
 def load_faults(names):
     faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
-    # By stand, so that each stand is set up only once.
+    # Sorted by stand, so that each stand is set up only once.
     return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))
 
 
@@ -60,8 +64,8 @@ class Chaos:
         self.stands = {}
         self.rounds = 0
         self.rows = {}
-        # The limits are half of the units that are requested if users are equally frequent. A
-        # sliding_log holds at most 10,000.
+        # A limit is half of the units that the average user requests. A sliding_log holds at most
+        # 10,000.
         users = {"strict": servers.STRICT, "local": servers.LOCAL}
         self.limits = {endpoint: max(5, min(10_000, int(
             chosen.rate * SHARES[endpoint] * seconds / users[endpoint] / 2))) for endpoint in users}
@@ -80,7 +84,7 @@ class Chaos:
             one.run(self.chosen.rate, self.seconds)
         except Exception as error:  # the other faults still run
             traceback.print_exc()
-            one.row.demand(False, f"the round should have ended, but: {error!r}")
+            one.row.demand(False, f"the round ends without an exception, but: {error!r}")
             del self.stands[fault.stand]
         self.rows.setdefault(fault.name, Row(fault.name)).add(one.row)
         print(line(one.row), file=sys.stderr, flush=True)
@@ -93,17 +97,17 @@ class Chaos:
     def soak(self, faults):
         """Runs until the time is over and every fault has run at least once."""
         end = time.monotonic() + self.chosen.soak
-        sizes = {}  # the servers' sizes, measured after they have seen every fault
+        sizes = {}  # of the servers, after each pass through the faults
         while not sizes or time.monotonic() < end:
             for fault in faults:
                 if sizes and time.monotonic() >= end:
                     break
                 self.run(fault)
-            else:  # each server has seen all faults since its last size
+            else:  # all faults have happened since the last sizes
                 self.note_sizes(sizes)
         growth = max(seen[-1] - seen[0] for seen in sizes.values())
         largest = max(size for seen in sizes.values() for size in seen)
-        print(f"memory of a sluiced: grew by {growth:.1f} MB at most, {largest:.1f} MB the largest")
+        print(f"memory of a sluiced: grew by at most {growth:.1f} MB, to at most {largest:.1f} MB")
         return [f"memory grew by {growth:.1f} MB"] if growth > self.chosen.growth else []
 
     def note_sizes(self, sizes):

@@ -1,4 +1,4 @@
-"""The environment of faults with Sentinel."""
+"""The environment for faults with Sentinel."""
 
 import running
 from resp import ask
@@ -42,7 +42,7 @@ sentinel failover-timeout {self.NAME} 2000
         return port
 
     def master(self):
-        """The number of the master according to the sentinels."""
+        """The number of the master, according to the first sentinel."""
         named = ask(self.sentinels[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME)
         return self.ports.index(int(named[1]))
 

@@ -1,4 +1,4 @@
-"""Three sluiced on one store, another one that reads its counters, and the checks for them."""
+"""Three sluiced on one store, their rules, and a fourth sluiced that reads the store's counters."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ ALGORITHMS = (
 
 
 def rules(strict_limit, local_limit):
-    """Every algorithm at both endpoints, each for a fifth of the users. Nothing refills during a test."""
+    """Each endpoint has every algorithm, each for a fifth of the users. No counter refills."""
     text = """domain: chaos
 rules:
   - name: probe
@@ -67,7 +67,7 @@ class Server:
         self.process.wait()
 
     def ask_store(self, users, cost=1, **attributes):
-        """The answers from the store, by user."""
+        """Sends one check for each user. Returns the answers that the store decided, by user."""
         checks = [{"domain": "chaos", "cost": cost,
                    "attributes": dict(attributes, user=str(FIRST_USER + user))} for user in users]
         with contextlib.closing(http.client.HTTPConnection(self.http, timeout=10)) as connection:
@@ -78,23 +78,24 @@ class Server:
                 if answer.get("source") == "SOURCE_STORE"}
 
     def wait_for_store(self):
-        """Waits until the store has decided every probe. Each node decides some of them."""
+        """Waits until the store has decided every probe. Each node of a Cluster decides some."""
         left = set(range(PROBES))
         deadline = time.monotonic() + PATIENCE
         while left:
             left -= self.ask_store(sorted(left), endpoint="/probe").keys()
-            assert time.monotonic() < deadline, f"{self.http} does not come back"
+            assert time.monotonic() < deadline, f"{self.http} does not decide in the store again"
             time.sleep(0.002)
 
     def counted(self, round_name):
-        """The units that the store counts for the round's users of /strict; -1 if unknown."""
+        """The units that the store counts for the round's users of /strict. If an answer is not
+        from the store, returns -1."""
         answers = self.ask_store(range(STRICT), cost=0, endpoint="/strict", round=round_name)
         limits = [answer["limits"][0] for answer in answers.values()]
         return sum(int(limit["limit"]) - int(limit.get("remaining", 0))
                    for limit in limits) if len(limits) == STRICT else -1
 
     def metrics(self):
-        """The numbers on the page, by name and labels."""
+        """The values of all metrics, by name with labels."""
         return {name: float(value) for name, value in
                 re.findall(r"^(sluice_\S+) (\S+)$", running.get(f"http://{self.http}/metrics"), re.M)}
 

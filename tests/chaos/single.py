@@ -1,4 +1,4 @@
-"""The environment of most faults."""
+"""The environment for most faults."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from stand import Stand
 
 
 class Single(Stand):
-    """One Redis, named redis.test. The name resolves to it, or to a gate in front of it."""
+    """One Redis with the host name redis.test. The name resolves to it or to a gate before it."""
 
     GATE = "127.0.0.2"
     ADDRESSES = ("127.0.0.1", "127.0.0.3")
@@ -46,18 +46,18 @@ class Single(Stand):
         return ask(self.socket, *words)
 
     def set_clock(self, seconds):
-        """Sets the shift of Redis' clock."""
+        """Sets how far Redis' clock is ahead."""
         with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
     def point_name_to(self, address, milliseconds=0):
-        """Sets the name's address, and how long its resolution takes."""
+        """Sets the address of Redis' name, and how long the resolution of the name takes."""
         replacement = self.names.with_suffix(".new")
         replacement.write_text(f"{address} {milliseconds}\n", encoding="ascii")
         replacement.rename(self.names)
 
     def change_address(self):
-        """Changes Redis' address; its name still resolves to the old one."""
+        """Changes Redis' address. Its name still resolves to the old address."""
         self.address = next(other for other in self.ADDRESSES if other != self.address)
         self.ask("CONFIG", "SET", "bind", self.address)
         self.cut_connections()
@@ -70,7 +70,7 @@ class Single(Stand):
 
     @contextlib.contextmanager
     def through_gate(self):
-        """From now on, all connections go through the gate."""
+        """In this context, all connections to Redis go through the gate."""
         self.tell_gate("delay", 0)
         self.point_name_to(self.GATE)
         self.cut_connections()

@@ -1,11 +1,11 @@
-"""The environment of faults: a store of real processes, with three sluiced on it."""
+"""The environment for faults: a store of real processes, and three sluiced that use it."""
 
 import running
 import servers
 
 
 class Stand:
-    """`timeout`: redis.timeout in milliseconds; `rules`: a text."""
+    """`timeout`: redis.timeout in milliseconds; `rules`: the text of a rule file."""
 
     def __init__(self, build, timeout, rules):
         self.folder = running.directory()

@@ -47,7 +47,7 @@ TEST(Client, Check_RequestArrivesAndAnswerReturns) {
   EXPECT_TRUE(client->connected());
 }
 
-TEST(Client, Check_ErrorOfServer_KeepsCodeAndMessage) {
+TEST(Client, Check_ErrorOfServer_MapsCodeAndKeepsMessage) {
   constexpr std::pair<grpc::StatusCode, ErrorCode> kCodes[] = {
       {grpc::INVALID_ARGUMENT, ErrorCode::kInvalidArgument},
       {grpc::NOT_FOUND, ErrorCode::kNotFound},
@@ -82,7 +82,7 @@ TEST(Client, Check_NobodyListens_IsUnavailableAndNotConnected) {
   EXPECT_FALSE(client->connected());
 }
 
-TEST(Client, Check_ServerIsSilent_ExceedsTheDeadline) {
+TEST(Client, Check_ServerIsSilent_FailsWithDeadlineExceeded) {
   std::atomic<bool> over = false;
   FakeServer server([&](const auto&, auto&) {
     over.wait(false);

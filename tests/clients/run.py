@@ -4,7 +4,7 @@ Usage: run.py [--tls] SLUICED -- CLIENT [ARGUMENT...]
 
 There is one client program for each gRPC library: cpp/, python/, node/ and go/. All run the tests
 below, in this order and under these names, and print one line for each. If a test fails, they exit
-with status 1. Every call has a deadline, so a server that does not answer fails a test by name.
+with status 1. Every call has a deadline: if the server does not answer, the call's test fails.
 
   unary           allowed, allowed, denied with retry_after
   batch           answers in the order of the checks; an invalid check has its own error
@@ -18,17 +18,17 @@ with status 1. Every call has a deadline, so a server that does not answer fails
   deadline        a call ends before its deadline; the deadline passes while a server is silent,
                   and while a stream is open
   cancel          a stream is canceled while checks are in flight
-  concurrent      64 calls at once get exactly the limit; 64 streams are open at once
+  concurrent      64 calls at once: exactly the limit is allowed; 64 streams are open at once
   health_check    SERVING; NOT_FOUND for an unknown service
   health_watch    SERVING; SERVICE_UNKNOWN for an unknown service
   reflection      (v1alpha) the services; the file that defines a symbol; an unknown symbol
   keepalive       pings every 10 s, with and without a call: the connection stays (only without TLS,
-                  since it waits for 35 s)
+                  since this test waits for 35 s)
   reconnect       the server is killed and starts again: the same channel works again
   graceful_stop   the server is told to stop: Watch sends NOT_SERVING, streams get their answers
                   and end with UNAVAILABLE; the server starts again, and the same channel works
 
-What this program passes to the client, after its own arguments:
+This program runs CLIENT with the given ARGUMENTs, followed by these flags:
 
   --address HOST:PORT   where sluiced listens
   --silent HOST:PORT    a port that accepts connections and never sends anything
@@ -37,7 +37,7 @@ What this program passes to the client, after its own arguments:
 
 If a client prints the line `@kill` or `@stop`, the server gets SIGKILL or SIGTERM. When the server
 has been restarted on the same port, the client receives the line `started` on its standard input.
-Clients also accept `--only NAME,NAME`: the tests to run.
+The flag `--only NAME,NAME` names the tests to run. This program passes it with --tls.
 """
 
 import argparse
@@ -113,7 +113,8 @@ def openssl(*arguments):
 
 
 def make_certificates(folder):
-    """A certificate authority (ca.pem) and a certificate of 127.0.0.1 (server.pem, server.key)."""
+    """Makes a certificate authority (ca.pem), and a certificate of localhost and 127.0.0.1
+    (server.pem, server.key)."""
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl("req", "-x509", *key, "-days", "2", "-subj", "/CN=Sluice test CA",
             "-keyout", folder / "ca.key", "-out", folder / "ca.pem")
@@ -128,7 +129,8 @@ def make_certificates(folder):
 
 
 def run_client(command, sluiced):
-    """Runs the client. Starts the server again when the client asks for it. Returns the exit status."""
+    """Runs the client. If the client asks for it, stops and restarts the server. Returns the
+    client's exit status."""
     with subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as client:
         try:

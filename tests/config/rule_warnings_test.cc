@@ -1,4 +1,4 @@
-// Rules that are valid but probably contain an error.
+// Rules that are valid but probably contain a mistake.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The warnings about a rule file with one rule, without the file's name.
+// The warnings about a rule file with one rule. The file's name is omitted.
 std::vector<std::string> WarningsOf(const std::string& rule) {
   const RuleFile file{"shop.yaml", "domain: shop\nrules:\n  - name: r\n" + rule};
   const LoadedRules loaded = ParseRules({.files = {file}});
@@ -33,7 +33,7 @@ std::vector<std::string> WarningsOfMatch(const std::string& match) {
   return WarningsOf("    match: {" + match + "}\n    limits: blocked\n");
 }
 
-TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
+TEST(RuleWarnings, StarInAnExactText_WarningNamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: /api/*"),
               ElementsAre("rules[0].match.path: \"/api/*\" is compared literally, including "
                           "the *; for a pattern, write {prefix: /api/}"));
@@ -46,7 +46,7 @@ TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
 }
 
-TEST(RuleWarnings, NetworkInAnExactText_NamesCidr) {
+TEST(RuleWarnings, NetworkInAnExactText_WarningNamesCidr) {
   EXPECT_THAT(WarningsOfMatch("client_ip: 203.0.113.0/24"),
               ElementsAre("rules[0].match.client_ip: \"203.0.113.0/24\" is compared literally; for "
                           "a network, write {cidr: 203.0.113.0/24}"));
@@ -60,8 +60,8 @@ TEST(RuleWarnings, AttributeThatARequestMayLack_CausesAWarning) {
   const std::string limits = "    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]\n";
   const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
   const std::string about_user =
-      "rules[0].per[0]: requests without \"user\" are not limited by this rule; write missing: "
-      "skip if that is meant, otherwise missing: deny, or user: {exists: true} in match";
+      "rules[0].per[0]: this rule does not limit requests without \"user\"; if that is intended, "
+      "write missing: skip, or user: {exists: true} in match; otherwise write missing: deny";
   EXPECT_THAT(warnings("    per: [user]\n"), ElementsAre(about_user));
   EXPECT_THAT(warnings("    match: {path: /}\n    per: [user]\n"), ElementsAre(about_user));
   EXPECT_THAT(warnings("    match: {user: {not: root}}\n    per: [user]\n"),
@@ -81,7 +81,7 @@ TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests_CauseWarnings) {
   };
   const auto about = [](const std::string& where, const std::string& name, const std::string& own) {
     return "rules[0].limits[0].counts" + where + ": \"" + name +
-           "\" is an amount that callers have to give; write " + own + " if that is meant";
+           "\" is an amount that callers must give; did you mean \"" + own + "\"?";
   };
   EXPECT_THAT(warnings("request"), ElementsAre(about("", "request", "requests")));
   EXPECT_THAT(warnings("[bytes, costs]"), ElementsAre(about("[1]", "costs", "cost")));
@@ -123,7 +123,7 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 19, window: 1s}, "
                                "{algorithm: fixed_window, limit: 10, window: 1m}"),
               IsEmpty())
-      << "19 fit in a second across the end of a minute";
+      << "limits[1] admits 20 in one second around the end of a minute";
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 60/m, burst: 10}, "
                                "{algorithm: token_bucket, rate: 2/s, burst: 10}"),
               ElementsAre(never(1, 0)));
@@ -157,13 +157,14 @@ TEST(RuleWarnings, OverridesWithTheSameMatch_CauseAWarning) {
 
 TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {
   const std::string start = "rules[0].limits[0]: prefetch has no effect: ";
-  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 31, prefetch: 1s}"),
-              ElementsAre(start + "a limit that admits less than 32 at once grants nothing"));
+  EXPECT_THAT(
+      WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 31, prefetch: 1s}"),
+      ElementsAre(start + "the limit admits less than 32 at once, so Redis grants nothing"));
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 9/s, burst: 32, prefetch: 1s}"),
               IsEmpty());
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 99/s, burst: 99, prefetch: 1s}, "
                                "{algorithm: sliding_log, limit: 1000, window: 1m}"),
-              ElementsAre(start + "limits[1] has none, so Redis decides each check"));
+              ElementsAre(start + "limits[1] has no prefetch, so Redis decides each check"));
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 99/s, burst: 99, prefetch: 1s}, "
                                "{algorithm: fixed_window, limit: 1000, window: 1m, prefetch: 1s}"),
               IsEmpty());
@@ -172,9 +173,9 @@ TEST(RuleWarnings, PrefetchWithoutEffect_CausesAWarning) {
 TEST(RuleWarnings, BurstBelowTheRefillOfTenMilliseconds_CausesAWarning) {
   EXPECT_THAT(
       WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
-      ElementsAre("rules[0].limits[0]: a burst of 9 is less than this rate refills in 10 ms "
-                  "(10), so requests that arrive together are denied although they do not "
-                  "exceed the rate"));
+      ElementsAre("rules[0].limits[0]: a burst of 9 is less than the tokens that this rate adds in "
+                  "10 ms (10), so requests that arrive together may be denied although they are "
+                  "within the rate"));
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 10}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9, borrow: true}"),
               IsEmpty());

@@ -37,7 +37,7 @@ LoadedRules Parse(std::string text) {
   return ParseRules({.files = {file}});
 }
 
-// A directory of files, removed at the end of the test.
+// A directory of files. The destructor removes it.
 class RuleDirectory {
  public:
   RuleDirectory() {
@@ -56,7 +56,7 @@ class RuleDirectory {
   fs::path path_;
 };
 
-// The lines "# expect: …" at the top of a bad file.
+// The messages in the lines "# expect: …" at the top of a bad file.
 std::vector<std::string> ExpectedMessages(const std::string& text) {
   constexpr std::string_view kMark = "# expect: ";
   std::vector<std::string> expected;
@@ -92,7 +92,7 @@ TEST(RulesLoader, ShopExample_Loads) {
   EXPECT_THAT(loaded.warnings, IsEmpty());
 }
 
-// Every ```yaml block of the reference is a rule file.
+// Every ```yaml block of docs/rules.md is a rule file.
 TEST(RulesLoader, DocumentationExamples_Load) {
   constexpr std::string_view kOpen = "```yaml\n";
   const std::string text = ReadFile(kSource / "docs/rules.md");
@@ -130,7 +130,7 @@ TEST(RulesLoader, Counts_AreSortedByName_CostIsTheDefault) {
   }
 }
 
-TEST(RulesLoader, WholeGrammar_BecomesRules) {
+TEST(RulesLoader, FileWithEveryPattern_BecomesRules) {
   const LoadedRules loaded = Parse(R"(
 domain: shop
 unmatched: deny
@@ -236,7 +236,7 @@ TEST(RulesLoader, EveryAlgorithm_BecomesALimit) {
   }
 }
 
-TEST(RulesLoader, LargestValues_AreAllowed) {
+TEST(RulesLoader, LargestAndSmallestValues_AreAllowed) {
   for (const char* const limit : {
            "{algorithm: fixed_window, limit: 4503599627370496, window: 3650d}",
            "{algorithm: fixed_window, limit: 1, window: 1ms}",
@@ -285,7 +285,7 @@ TEST(RulesLoader, LargestRateAndBurst_ProductsStayExact) {
   EXPECT_GT(2 * std::int64_t{26'063} * kMinute * 60 * 24, kMaxProduct);
 }
 
-TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {
+TEST(RulesLoader, Directory_RuleFilesAreReadInOrderOfName_OthersAreSkipped) {
   const RuleDirectory directory;
   directory.Write("b.yaml", "domain: b\nrules: []\n");
   directory.Write("..data/a.yml", "domain: a\nrules: []\n");
@@ -312,7 +312,7 @@ TEST(RulesLoader, Fingerprint_DoesNotDependOnTheDirectory) {
   EXPECT_NE(fingerprint(one), fingerprint(two));
 }
 
-TEST(RulesLoader, Directory_Unreadable_IsAnError) {
+TEST(RulesLoader, UnreadableDirectoryOrFile_IsAnError) {
   const RuleDirectory directory;
   EXPECT_THAT(Messages(ParseRules(ReadRuleFiles(directory.path() / "absent"))),
               ElementsAre(directory.path().string() +

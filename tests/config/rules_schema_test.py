@@ -1,5 +1,5 @@
-"""The editors' JSON schema agrees with the server on all rule files: it accepts the examples and
-the largest values, and rejects all errors that a schema can express.
+"""The editors' JSON schema agrees with the server: the schema accepts the examples and the largest
+values, and rejects every mistake that a schema can detect.
 
 Usage: rules_schema_test.py SOURCE_DIR
 """
@@ -16,7 +16,7 @@ schema = json.loads((source / "config/rules.schema.json").read_text())
 jsonschema.Draft7Validator.check_schema(schema)
 validator = jsonschema.Draft7Validator(schema)
 
-# Errors that only the server finds: YAML parsers hide them, or a schema cannot express them.
+# Mistakes that only the server finds: YAML parsers hide them, or a schema cannot detect them.
 BEYOND_A_SCHEMA = {
     "alias", "anchor", "key_twice", "match_attribute_twice", "not_utf8", "quote_swallows_line", "tag",
     "token_bucket_borrow_word",  # some parsers read `yes` as a boolean

@@ -24,8 +24,8 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The example file is the reference of all settings: it has each setting with its default. A
-// setting without a default is in a comment.
+// The example file has every setting except secrets, with its default. A setting without a default
+// may be in a comment.
 TEST(SettingsDocumented, ExampleFile_HasEverySettingWithItsDefault) {
   const std::string example = Read(kSource / "config/sluice.yaml");
   Settings settings;

@@ -27,9 +27,9 @@ TEST(Settings_NothingGiven, AreTheDefaults) {
   EXPECT_EQ(std::chrono::milliseconds(10), settings->redis_timeout);
 }
 
-// Each block of docs/topologies.md is a complete settings file. /dev/null replaces the files that
-// it names.
-TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
+// Each block of docs/topologies.md is a complete settings file. The test replaces the names of
+// other files in it with /dev/null.
+TEST(Settings_ExamplesOfTheManual, AreReadAndHaveAValidRedisUrl) {
   const test::TempDir dir;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/topologies.md");
   std::string line, block;
@@ -55,7 +55,7 @@ TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
   EXPECT_EQ(blocks, 4);
 }
 
-TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
+TEST(Settings_FileVariableAndFlag, VariableOverridesFile_FlagOverridesBoth) {
   const test::TempDir dir;
   const std::string file =
       dir.Write("sluice.yaml", "log: {level: warn}\nmax_keys: 7\nredis: {timeout: 20ms, url: a}\n");
@@ -79,7 +79,7 @@ TEST(Settings_VariablesOfTheTool, AreIgnored) {
   EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_ADDR=127.0.0.1:8081", "SLUICE_TOKEN=sesame"}));
 }
 
-TEST(Settings_AdminToken, FromVariableOrFile_TheFlagWins) {
+TEST(Settings_AdminToken, IsFromVariableOrFile_FlagOverridesVariable) {
   const test::TempDir dir;
   const std::string file = dir.Write("token", "from-file\n");
   const Texts variable{"SLUICE_ADMIN_TOKEN=from-variable"};
@@ -122,7 +122,7 @@ TEST(Settings_FromFile, UnknownSettingUnlikeAllOthers_HasNoHint) {
   EXPECT_THAT(settings.error().message, HasSubstr("domain: no such setting; allowed are rules,"));
 }
 
-TEST(Settings_FromFile, SettingWithoutEffect_IsAnError) {
+TEST(Settings_FromFile, DuplicateKeysAndYamlThatIsNotPlain_AreErrors) {
   const test::TempDir dir;
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"unmatched: deny\nunmatched: allow\n", ":2:1: unmatched: found the key a second time"},
@@ -161,7 +161,7 @@ TEST(Settings_GrpcInFile, IsAnAddressOrAMap) {
   EXPECT_EQ("127.0.0.1:1", long_form->grpc.ToString());
 }
 
-TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
+TEST(Settings_Callers, ValidList_IsReadWithTokensIdentitiesDomainsAndRights) {
   const test::TempDir dir;
   const std::string text =
       "callers:\n"
@@ -181,10 +181,10 @@ TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
       .name = "prometheus", .token_file = "/p", .rights = {CallerRight::kMetrics}};
   EXPECT_EQ(settings->callers, (std::vector{checkout, billing, prometheus}));
   EXPECT_TRUE(checkout.rights.Has(CallerRight::kLease));
-  EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only if `may` lists it";
+  EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "needs `may: metrics`";
 }
 
-TEST(Settings_Identities, WithoutTheirType_ErrorHasTheRightSpelling) {
+TEST(Settings_InvalidIdentity, ErrorNamesTheRightForm) {
   const test::TempDir dir;
   for (const auto& [identity, message] : std::vector<std::pair<std::string, std::string>>{
            {"checkout.example", "write \"dns:checkout.example\""},
@@ -218,9 +218,9 @@ TEST(Settings_CallersWrong, ErrorNamesPlaceAndAllowedValues) {
            {"callers: {a: {token_file: [t], domains: d}}\n",
             "callers.a.token_file: found a list; allowed is a file"},
            {"callers: {a: {token_file: /t, domains: [x, \"\"]}}\n",
-            "callers.a.domains[1]: found \"\"; allowed is a list"},
+            "callers.a.domains[1]: found \"\"; allowed is a text or a list"},
            {"callers: {a: {token_file: /t, domains: []}}\n",
-            "domains: found a list; allowed is a list of texts"},
+            "domains: found a list; allowed is a text or a list of at least one text"},
            {"callers: {a: {token_file: /t, domains: d, may: [spend]}}\n",
             "may[0]: found \"spend\"; allowed are consume, peek, charge, refund, lease, metrics"},
            {"callers: {a: {tokenfile: /t, domains: d}}\n", "did you mean \"token_file\"?"},
@@ -310,7 +310,7 @@ TEST(Settings_WrongValue, SettingsThatDependOnIt_AreNotReported) {
             "--tls-certificate: /no cannot be read: No such file or directory");
 }
 
-TEST(Settings_Help, NamesEverySettingInAllForms) {
+TEST(Settings_Help, NamesFlagsVariablesKeysAndDefaults) {
   const std::string help = DescribeSettings();
   for (const auto* word :
        {"--config", "--rules", "--redis", "redis.timeout", "SLUICE_GRPC", "--http", "log.level",

@@ -22,8 +22,8 @@ SEED = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 PARTS = ['"', "'", ":", ": ", "- ", "{", "}", "[", "]", ",", "#", " #", "&a ", "*a", "!x ", "|", ">", "%",
          "@", "`", "?", "? ", "\t", " ", "  ", "\n", "\\", "---\n", "...\n", "<<: ", "~", "0x1f", "é"]
 
-# A file in block style, with different quotes. So damage to one rule often leaves the other rules
-# intact.
+# A file in block style. Its rules have different quotes, so damage to one rule often leaves the
+# other rules intact.
 BLOCKS = """domain: shop
 rules:
 """ + "".join(f"""  - name: rule{i}
@@ -40,8 +40,8 @@ rules:
 # Errors that only PyYAML finds, each with the reason why Sluice accepts the file.
 ACCEPTED = {
     "found character '\\t' that cannot start any token":
-        "YAML 1.2 (6.1, 6.2) forbids tabs only in indentation, which libyaml refuses; between tokens "
-        "they separate like spaces",
+        "YAML 1.2 (6.1, 6.2) forbids a tab only in indentation, and there libyaml refuses it; "
+        "between tokens, a tab separates like a space",
 }
 
 
@@ -72,7 +72,7 @@ def damage(text, chance):
 
 
 def problem(text):
-    """PyYAML's error for the file, or None."""
+    """PyYAML's error for the text, "a second document", or None."""
     try:
         documents = list(yaml.compose_all(text, yaml.SafeLoader))
     except yaml.YAMLError as error:

@@ -36,7 +36,7 @@ std::string RuleFrame(const std::string& seconds, const std::string& decisions,
          decisions + " } }";
 }
 
-TEST(FleetState, Rules_AreSummedAsRates) {
+TEST(FleetState, DecisionsOfARule_AreSummedAsRates) {
   const auto fleet =
       MergeOf({Server("a", RuleFrame("seconds: 2", "source: SOURCE_STORE allowed: 10 denied: 4")),
                Server("b", RuleFrame("nanos: 500000000", "source: SOURCE_DENY_CACHE denied: 3"))});
@@ -63,7 +63,7 @@ TEST(FleetState, ShadowRules_AreShownButNotInTheTotal) {
   EXPECT_DOUBLE_EQ(fleet.rate.all(), 0);
 }
 
-// A newer server may have sources that this program does not know.
+// A newer server may send sources that this version does not have.
 TEST(FleetState, UnknownSource_CountsAsUnspecified) {
   const auto fleet = MergeOf({Server("a", RuleFrame("seconds: 1", "source: 77 allowed: 3"))});
   EXPECT_DOUBLE_EQ(fleet.rules.at(0).by_source[v1::SOURCE_UNSPECIFIED].allowed, 3);
@@ -92,7 +92,7 @@ TEST(FleetState, Latencies_AreQuantilesOfAllServers) {
   EXPECT_THAT(fleet.servers[1].checks.p50, Optional(DoubleNear(1500, 1)));
   EXPECT_THAT(fleet.checks.p50, Optional(DoubleNear(1000, 1)));
   EXPECT_THAT(fleet.checks.p99, Optional(DoubleNear(1980, 1)));
-  EXPECT_EQ(fleet.store.p50, std::nullopt);  // the store got no checks
+  EXPECT_EQ(fleet.store.p50, std::nullopt);  // no latencies of the store
   EXPECT_THAT(MergeOf({Server("a", histogram("0, 0, 5"))}).checks.p50,
               Optional(DoubleNear(2000, 1)));  // beyond the bounds
 }

@@ -1,5 +1,5 @@
-// A limit that follows the load: the value on which it settles, and the events that move it or do
-// not. The services are simulated, and each run is the same.
+// A limit that follows the load: the value on which it settles, and the events that move it. The
+// services are simulated, and each run is the same.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,14 +21,15 @@ constexpr Concurrency kAdaptive{
     .ttl = seconds(30),
     .adapt = {.on = true, .min = 4, .latency = milliseconds(300), .share = 90}};
 
-// A service with `servers` and one queue. Its callers send more calls than it can handle. Each call
-// takes a slot, which is free again when the call has ended.
+// A service with several servers and one queue. Its callers send more calls than it can handle.
+// Each call takes a slot, and releases it at the end of the call.
 class Overloaded {
  public:
   explicit Overloaded(int servers) : servers_(servers) {}
 
   void SetServers(int servers) { servers_ = servers; }
-  // Calls of every nth caller end immediately, and falsely report an overload or success.
+  // From now on, every nth call ends immediately. If `says_overload`, it falsely reports an
+  // overload; otherwise it falsely reports success.
   void SetLiar(int nth, bool says_overload) {
     liar_ = nth;
     says_overload_ = says_overload;
@@ -38,7 +39,7 @@ class Overloaded {
     const Time end = now_ + time;
     while (now_ < end) Step();
   }
-  // The mean of the limit over the next `time`.
+  // Runs for `time`. Returns the mean of the limit during that time.
   double MeanLimit(Duration time) {
     const Time end = now_ + time;
     double sum = 0;
@@ -55,7 +56,7 @@ class Overloaded {
     Lease lease;
   };
 
-  // One caller sends a check; then the clock moves to the next caller.
+  // One caller sends a check. Then the clock advances by 1 ms.
   void Step() {
     Finish();
     const Lease lease = MakeLease(++calls_, kAdaptive.ttl);
@@ -126,8 +127,8 @@ class Overloaded {
 };
 
 // With 40 servers, 66 is the largest number of slots with which 90 % of the calls take at most 300
-// ms: tests/bench/adaptive_laws.py finds it.
-TEST(AdaptiveLimit, Overload_SettlesOnTheLargestLimitThatKeepsTheShare) {
+// ms. tests/bench/adaptive_laws.py computes this number.
+TEST(AdaptiveLimit, Overload_LimitSettlesNearTheLargestThatKeepsTheShare) {
   Overloaded service(40);
   service.RunFor(seconds(20));
   EXPECT_NEAR(service.MeanLimit(seconds(30)), 66, 66 * 0.15);
@@ -153,7 +154,7 @@ TEST(AdaptiveLimit, FalseReports_MoveTheLimitLittle) {
   }
 }
 
-// One counter that the test checks directly.
+// One counter. The tests call it directly, without a service.
 class Counter {
  public:
   explicit Counter(const Concurrency& limit) : limit_(limit) { state_ = limit_.New(now); }
@@ -196,7 +197,7 @@ TEST(AdaptiveLimit, ReleaseWithoutAReport_LearnsNothing) {
   EXPECT_EQ(counter.learned(), 0);
 }
 
-TEST(AdaptiveLimit, Limit_RisesOnlyWhileFourFifthsOfItAreHeld) {
+TEST(AdaptiveLimit, Limit_RisesIfFourFifthsOfItAreHeld_OtherwiseNot) {
   for (const std::int64_t slots : {3, 4}) {
     Counter counter(kAdaptive);
     counter.Take(1, slots);
@@ -207,7 +208,7 @@ TEST(AdaptiveLimit, Limit_RisesOnlyWhileFourFifthsOfItAreHeld) {
   }
 }
 
-TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
+TEST(AdaptiveLimit, TooSlowOverloadedAndExpiredHolds_LowerTheLimitAlike) {
   const auto learned_after = [](auto end) {
     Counter counter(Concurrency{.limit = 100, .ttl = seconds(30), .adapt = kAdaptive.adapt});
     for (std::uint64_t lease = 1; lease <= 40; ++lease) {  // first, the limit rises
@@ -232,7 +233,7 @@ TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
   EXPECT_LT(too_slow, 0);
   EXPECT_EQ(learned_after(release(milliseconds(299), HoldReport::kOverload)), too_slow);
   EXPECT_EQ(learned_after(release(milliseconds(299), milliseconds(301))), too_slow);
-  EXPECT_EQ(learned_after(release(seconds(9), milliseconds(10))), 0) << "idle";
+  EXPECT_EQ(learned_after(release(seconds(9), milliseconds(10))), 0) << "few slots are held";
   EXPECT_EQ(learned_after([](Counter& counter, Time) { counter.now += seconds(30); }), too_slow);
   EXPECT_EQ(learned_after([](Counter& counter, Time taken) {
               counter.now -= hours(1);  // Redis' clock was replaced by one that is behind
@@ -241,7 +242,7 @@ TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
             0);
 }
 
-TEST(AdaptiveLimit, Idle_KeepsTheLimitForAnHour_ForgetsItAfterADay) {
+TEST(AdaptiveLimit, LightLoad_KeepsTheLimit_ADayWithoutChecksResetsIt) {
   Counter counter(kAdaptive);
   for (std::uint64_t lease = 1; lease <= 40; ++lease) {
     counter.Take(lease, 100);

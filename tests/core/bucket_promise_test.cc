@@ -1,5 +1,5 @@
-// The promises of token_bucket, with and without borrowing and waiting, and of leaky_bucket, on
-// random histories.
+// The promises of token_bucket (with and without borrowing and waiting) and of leaky_bucket, on
+// random and fixed histories.
 #include <gtest/gtest.h>
 
 #include "tests/core/history.h"
@@ -35,8 +35,8 @@ TEST(TokenBucket, GreedyCaller_GetsAllThatIsPromised) {
   EXPECT_EQ(units, 10 + 7 * 100);
 }
 
-// Random checks: close together, then with gaps in which the bucket fills. Most of them are undone
-// later.
+// Random checks, mostly close together, sometimes with gaps in which the bucket fills. Many of the
+// admitted checks are undone later.
 struct UndoneCheck {
   Passage check;
   TokenBucket::Snapshot before;
@@ -109,7 +109,7 @@ TEST(TokenBucket, OneCheckAtATimeIsUndone_EveryIntervalAdmitsAtMostBurstPlusRate
   }
 }
 
-TEST(TokenBucket, ManyChecksAreUndone_ExcessIsAtMostTheUnitsGivenBackAndTheRefillMeanwhile) {
+TEST(TokenBucket, ManyUndos_ExcessIsAtMostTheUnitsGivenBack_AndAtMostTheRefillMeanwhile) {
   int with_more = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const UndoHistory history = RandomUndos(kTokens, 100, seed);
@@ -142,8 +142,8 @@ TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesL
   }
 }
 
-// No check waits longer than its max_wait or starts before an earlier one, and checks that may wait
-// 10 s use the full rate.
+// No check waits longer than its max_wait. Checks start in the order in which they arrive. Checks
+// that may wait 10 s use the full rate.
 TEST(TokenBucketThatWaits, QueuesInOrder_WithinMaxWait_AtFullRate) {
   SimulatedCounter counter(kTokens);
   Time latest;
@@ -166,12 +166,12 @@ TEST(TokenBucketThatWaits, WithoutMaxWait_NeverWaits) {
   EXPECT_EQ(counter.Consume(10).wait, Duration(0));
   EXPECT_FALSE(counter.Consume().admitted);
   EXPECT_FALSE(counter.Consume(1, Duration(0)).admitted);
-  // 1/7 s in whole microseconds, rounded up.
+  // 1/7 s, rounded up to whole microseconds, is 142,858 µs.
   EXPECT_FALSE(counter.Consume(1, Duration(142'857)).admitted);
   EXPECT_EQ(counter.Consume(1, Duration(142'858)).wait, Duration(142'858));
 }
 
-TEST(TokenBucketThatBorrows, EveryIntervalOfStarts_AdmitsAtMostTheBucketAndTheLargestCost) {
+TEST(TokenBucketThatBorrows, EveryInterval_AdmitsAtMostBurstPlusLargestCostPlusRateTimesLength) {
   TokenBucket limit = kTokens;
   limit.borrows = true;
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
@@ -195,7 +195,7 @@ TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextWaits) {
   EXPECT_EQ(counter.Consume(1, seconds(2)).wait, seconds(2));
 }
 
-// The debt is at most the tokens of ten minutes, even if a caller would wait longer.
+// This bucket's debt is at most the tokens of ten minutes, even if a caller would wait longer.
 TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
   SimulatedCounter counter(
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});
@@ -218,7 +218,7 @@ TEST(LeakyBucket, StartsOfAdmittedChecks_AreEvenlySpaced) {
   }
 }
 
-TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostTheQueueAndOneMorePlusRateTimesLength) {
+TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostQueuePlusOnePlusRateTimesLength) {
   LeakyBucket limit = kLeaky;
   limit.delays = false;
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
@@ -229,7 +229,7 @@ TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostTheQueueAndOneMorePlusRateTim
   }
 }
 
-TEST(LeakyBucket, GreedyCallers_StartAtTheRate) {
+TEST(LeakyBucket, GreedyCallers_GetAllThatIsPromised) {
   for (const bool delays : {true, false}) {
     LeakyBucket limit = kLeaky;
     limit.delays = delays;
@@ -247,13 +247,13 @@ TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroMeansNoWait) {
   EXPECT_EQ(counter.Consume(3, Duration(0)).wait, Duration(0));
   EXPECT_FALSE(counter.Consume(1, Duration(0)).admitted);
   EXPECT_FALSE(counter.Consume(1, Duration(428'571)).admitted);
-  // 3/7 s in whole microseconds, rounded up.
+  // 3/7 s, rounded up to whole microseconds.
   EXPECT_EQ(counter.Consume(1, Duration(428'572)).wait, Duration(428'572));
   EXPECT_GT(counter.Consume(1, hours(24)).wait, Duration(428'572));
   EXPECT_FALSE(counter.Consume(6, hours(24)).admitted) << "the queue bounds the wait, too";
 }
 
-// nginx, limit_req rate=2r/s burst=4: the example of docs/rules.md.
+// The example of docs/rules.md. In nginx, it is limit_req rate=2r/s burst=4.
 TEST(LeakyBucket, SixAtOnce_BehavesLikeNginx) {
   SimulatedCounter counter(LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4});
   for (const int wait : {0, 500, 1000, 1500, 2000}) {

@@ -39,7 +39,7 @@ TEST_P(ChargeTest, AnyCharge_ReportsTheDecisionOfConsume_TakesTheUnits) {
     const Verdict charged = counter.Charge(cost);
     ASSERT_EQ(charged.admitted, would.admitted);
     ASSERT_EQ(charged.dropped, 0);
-    // The answer has the values after the charge, which the next check also sees.
+    // The answer has the values after the charge. The next check gets the same values.
     const Verdict next = counter.Peek(cost);
     ASSERT_EQ(next.remaining, charged.remaining);
     ASSERT_EQ(next.reset_after, charged.reset_after);
@@ -55,7 +55,7 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket limits a charge as if each unit had the price of a cold bucket, the highest.
+  // A warming bucket limits a charge as if each unit had the highest price, that of a cold bucket.
   // So the first charge leaves some room.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
@@ -67,7 +67,7 @@ struct DebtRow {
   const char* what;
   Limit limit;
   std::int64_t charged;  // of the kMaxCost units
-  Duration retry_after;  // of one unit after that
+  Duration retry_after;  // of a check of one unit after the charge
 };
 
 TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt) {
@@ -118,7 +118,7 @@ TEST_P(RefundTest, Refund_GivesBackWhatWasTaken) {
   }
 }
 
-TEST_P(RefundTest, RefundOfMoreThanWasTaken_LeavesNoMoreThanANewCounterHas) {
+TEST_P(RefundTest, RefundOfMoreThanWasTaken_LeavesNoMoreThanTheLimit) {
   SimulatedCounter fresh(GetParam().limit);
   SimulatedCounter counter(GetParam().limit);
   for (int i = 0; i < 100 && counter.Consume().admitted; ++i) {
@@ -135,11 +135,11 @@ TEST_P(RefundTest, RefundOfMoreThanWasTaken_LeavesNoMoreThanANewCounterHas) {
   }
   const std::int64_t limit = fresh.Peek().limit;
   EXPECT_EQ(counter.Peek().remaining, limit);
-  if (!counter.Consume(limit).admitted) ADD_FAILURE() << "not all was given back";
-  EXPECT_EQ(counter.Peek().remaining, 0) << "more was given back than had been taken";
+  if (!counter.Consume(limit).admitted) ADD_FAILURE() << "the counter has less than its limit";
+  EXPECT_EQ(counter.Peek().remaining, 0) << "the counter had more than its limit";
 }
 
-// The units that stay are the newest, so they stay longest.
+// After a refund, the newest units stay. They leave the window last.
 TEST(Refund, SlidingAlgorithms_GiveTheOldestBackFirst) {
   for (const Limit& limit : {Limit(SlidingLog{.limit = 10, .window = seconds(60)}),
                              Limit(SlidingWindow{.limit = 10, .window = seconds(60)})}) {
@@ -177,7 +177,7 @@ TEST(Refund, OfUnitsWhoseWindowHasEnded_GivesNothingBack) {
   }
 }
 
-TEST(Refund, Bucket_PaysDebtAndFillsToTheBurst) {
+TEST(Refund, OfABucket_PaysDebtThenFillsToTheBurst) {
   SimulatedCounter counter(TokenBucket{.rate = 10, .period = seconds(1), .burst = 20});
   counter.Charge(50);
   EXPECT_EQ(counter.Refund(25).remaining, 0);

@@ -1,5 +1,5 @@
 // Clocks that step back: a small step counts as skew, a large one as another clock. With every
-// algorithm, a step must not add units, and must not block a counter for longer than its window.
+// algorithm, a step must not add units, and must lengthen the longest wait by at most the skew.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"
@@ -19,7 +19,7 @@ const std::vector<Duration> kSteps{
 
 class ClockTest : public testing::TestWithParam<NamedLimit> {
  protected:
-  // Consumes until it is denied, and returns that denial.
+  // Sends checks until one is denied. Returns the denial.
   static Verdict Exhaust(SimulatedCounter& counter) {
     for (int i = 0; i < 100; ++i) {
       const Verdict verdict = counter.Consume();
@@ -29,7 +29,7 @@ class ClockTest : public testing::TestWithParam<NamedLimit> {
     return {};
   }
 
-  // Whether windows are aligned to the clock, so that another clock has other windows.
+  // Whether the limit's windows are aligned to the clock. Another clock then has other windows.
   static bool IsOfTheClock() {
     const auto* const window = std::get_if<FixedWindow>(&GetParam().limit);
     return window != nullptr && window->align != FixedWindow::Align::kFirst;
@@ -68,8 +68,9 @@ TEST_P(ClockTest, StepBackWithinSkew_KeepsTheFreeUnits) {
   EXPECT_EQ(counter.Peek().remaining, remaining);
 }
 
-// Many small steps within the skew add up to a large one. They must not block a counter.
-TEST_P(ClockTest, ManyStepsBack_NeverBlockACounter) {
+// Many small steps within the skew add up to a large one. They must lengthen a wait
+// by at most the skew.
+TEST_P(ClockTest, ManyStepsBack_LengthenTheWaitByAtMostTheSkew) {
   if (!Supports(GetParam().limit, Mode::kCharge)) return;  // leases: concurrency_test.cc
   SimulatedCounter counter(GetParam().limit);
   SimulatedCounter still(GetParam().limit);
@@ -85,8 +86,8 @@ TEST_P(ClockTest, ManyStepsBack_NeverBlockACounter) {
   EXPECT_LE(verdict.retry_after, edge + kMaxSkew);
 }
 
-// A clock that jumps, and a stopwatch that only counts forward steps. In the stopwatch's time,
-// every promise holds on every interval.
+// A clock that jumps, and a stopwatch that counts the forward steps and ignores the others. In the
+// stopwatch's time, every promise holds in every interval.
 class JumpingClockTest : public ClockTest {
  protected:
   void Jump() {
@@ -113,7 +114,7 @@ class JumpingClockTest : public ClockTest {
   Time stopwatch_{};
 };
 
-// Windows aligned to the clock are excluded: each new clock may add a boundary.
+// Windows aligned to the clock are excluded: each new clock may add the start of a window.
 std::vector<NamedLimit> LimitsOffTheClock() {
   std::vector<NamedLimit> limits = EveryLimit();
   std::erase_if(limits, [](const NamedLimit& named) {
@@ -129,15 +130,14 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();
   EXPECT_GT(passed.size(), 50u);
   std::visit(ExpectPromise{passed}, GetParam().limit);
-  // Up to 3 units may be owed, so the wait may be three times as long. Then the skew has to pass,
-  // too.
+  // A generous time: three times the longest wait, and the skew.
   counter_.now += 3 * GetParam().longest + kMaxSkew;
   EXPECT_TRUE(counter_.Consume().admitted);
 }
 
-// After the clock was replaced, it is unknown how much of the check has drained, so an undo gives
-// nothing back. Computing it would also overflow: at a high rate, the distance between the clocks
-// times the rate exceeds 64 bits.
+// After the clock was replaced, it is unknown which part of the check has drained, so an undo gives
+// nothing back. Computing that part would also overflow: at a high rate, the distance between the
+// clocks times the rate exceeds 64 bits.
 TEST(LeakyBucket, ClockWasReplacedSinceTheCheck_UndoGivesNothingBack) {
   for (const bool delays : {false, true}) {
     LeakyBucket limit{.rate = 1'000'000, .period = seconds(1), .queue = 9};

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr Concurrency kFive{.limit = 5, .ttl = seconds(10)};
 
-TEST(Concurrency, SlotsAreFree_WhenReleasedOrExpired_NotBefore) {
+TEST(Concurrency, Slots_AreFreeWhenTheirLeaseExpires_NotBefore) {
   SimulatedCounter counter(kFive);
   const Lease first = MakeLease(1, seconds(10));
   EXPECT_EQ(counter.Take(first, 3).remaining, 2);
@@ -46,7 +46,7 @@ TEST(Concurrency, RenewedLease_LastsAnotherTtl_ExpiredLeaseIsGone) {
   EXPECT_FALSE(counter.Peek().admitted);
   counter.now += Duration(1);
   EXPECT_FALSE(counter.Renew(lease).admitted);
-  EXPECT_EQ(counter.Peek().remaining, 5) << "a lease that has expired is never taken again";
+  EXPECT_EQ(counter.Peek().remaining, 5) << "renewing an expired lease must not take slots";
 }
 
 TEST(Concurrency, LeaseOfTooManySlots_IsNeverTaken) {
@@ -110,7 +110,7 @@ TEST(Concurrency, RandomOperations_HoldTheSameSlotsAsAModel_NeverMoreThanTheLimi
         if (verdict.admitted) book.lines()[i] = {lease, cost, counter.now + lease.ttl};
         (verdict.admitted ? taken : refused) += 1;
       } else {
-        // Renews or releases one of the latest leases, even if it is not held anymore.
+        // Renews or releases one of the latest leases, even if that lease has ended.
         auto at = book.lines().end();
         for (auto back = arrivals.Below(8); back >= 0 && at != book.lines().begin(); --back) --at;
         if (arrivals.Below(3) > 0) {

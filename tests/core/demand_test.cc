@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-TEST(Demand, AnyFieldDiffers_DemandsAndHashesDiffer) {
+TEST(Demand, ModeMaxWaitOrTimeOfChargeDiffers_DemandsAndHashesDiffer) {
   const Demand demands[] = {
       {},
       {.mode = Mode::kPeek},

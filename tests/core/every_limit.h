@@ -15,7 +15,7 @@ namespace sluice {
 struct NamedLimit {
   std::string name;
   Limit limit;
-  // The longest time for which a counter that is exactly full denies a cost of 1.
+  // After an admitted check of at most 3 units: the longest time for which a cost of 1 is denied.
   Duration longest{};
 };
 
@@ -60,7 +60,7 @@ inline std::vector<NamedLimit> EveryLimit() {
   };
 }
 
-// For std::visit: expects that the units that passed a counter keep the limit's promise.
+// For std::visit: expects that the limit's promise holds for the units in `passed`.
 struct ExpectPromise {
   const Passages& passed;
 
@@ -79,7 +79,7 @@ struct ExpectPromise {
   }
   void operator()(const WarmingBucket& limit) const {
     const Drip drip{limit.rate, limit.period, true};
-    EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
+    EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // slack: 3 µs per check
   }
   void operator()(const LeakyBucket& limit) const {
     // If a caller also waits for the skew, it may start after callers that the next clock admitted.

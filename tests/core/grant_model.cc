@@ -19,7 +19,7 @@ GrantModel::GrantModel(const Limit& limit, std::uint32_t seed, Planted planted)
     : limit_(limit), planted_(planted), random_(seed) {
   const bool is_bucket = std::holds_alternative<TokenBucket>(limit);
   holders_.resize(static_cast<std::size_t>(3 + Below(18)));
-  // The load is 0.2 to 2 times the units that the limits of the tests admit.
+  // The load is about 0.2 to 4 times the rate that the limits of the tests admit.
   load_ = Duration(static_cast<int>(holders_.size()) * 1'000 * 100 / (20 + Below(180)));
   const bool mixed = OneIn(3);
   for (Holder& holder : holders_) {
@@ -55,7 +55,7 @@ std::vector<GrantModel::Use> GrantModel::Run() {
   return std::move(uses_);
 }
 
-// Some holders are busier than others, and pause.
+// Every second holder is busier than the others. All holders sometimes pause.
 void GrantModel::Arrive(std::size_t index) {
   if (now_ > kLength) return;
   const Duration gap(
@@ -66,7 +66,7 @@ void GrantModel::Arrive(std::size_t index) {
   });
 }
 
-// A burst: all checks at once.
+// All holders send many checks within 1 ms.
 void GrantModel::Burst() {
   const std::int64_t checks = Below(1'000) / static_cast<std::int64_t>(holders_.size());
   for (std::size_t i = 0; i < holders_.size(); ++i) {
@@ -76,7 +76,7 @@ void GrantModel::Burst() {
   }
 }
 
-// Mostly short delays, sometimes longer than the life of a grant.
+// Mostly a short delay; sometimes a long one, which may exceed the life of a grant.
 Duration GrantModel::Delay() { return Duration(OneIn(30) ? Below(250'000) : Below(1'500)); }
 
 void GrantModel::Check(std::size_t index, std::int64_t units) {
@@ -93,7 +93,7 @@ void GrantModel::Check(std::size_t index, std::int64_t units) {
   Send(index, units, returned, wish);
 }
 
-// Takes the units that the holder has, to return them.
+// Takes the holder's grant away. Returns what the holder reports about it to the counter.
 GrantReturn GrantModel::TakeOut(Holder& holder) {
   const Grant held = std::exchange(holder.held, {});
   if (held.units == 0) return {};
@@ -104,7 +104,7 @@ GrantReturn GrantModel::TakeOut(Holder& holder) {
   return {held.generation, held.units, holder.left};
 }
 
-// The call or its reply may be lost; the counter decides when the call arrives.
+// The counter decides when the call arrives. A call for a grant, or its reply, may be lost.
 void GrantModel::Send(std::size_t index, std::int64_t units, const GrantReturn& returned,
                       const GrantWish& wish) {
   const Duration sent = now_;
@@ -113,7 +113,7 @@ void GrantModel::Send(std::size_t index, std::int64_t units, const GrantReturn& 
   const Duration arrives = now_ + Delay();
   const Duration answered = arrives + Delay();
   if (asks && OneIn(25)) {
-    // The reply is lost, so the holder gets nothing.
+    // The call or its reply is lost, so the holder gets nothing.
     At(now_ + seconds(1), [this, index, life] {
       if (holders_[index].life == life) holders_[index].asks = false;
     });
@@ -138,7 +138,8 @@ void GrantModel::OnReply(std::size_t index, const Reply& reply, Duration sent,
   holder.asks = false;
   if (reply.grant.units == 0) return;
   ++grants_;
-  // The holder's clock may be slow: it counts only nine tenths of the life, to make up for that.
+  // The holder's clock may be slow. To make up for that, the holder uses a grant for only nine
+  // tenths of its life.
   const double counted = planted_ == Planted::kUsesBeyondTheEnd ? 30.0 : 0.9;
   const double life = counted * static_cast<double>(reply.grant.life.count()) / holder.clock_rate;
   const Duration from = planted_ == Planted::kUsesBeyondTheEnd ? now_ : sent;
@@ -151,7 +152,7 @@ void GrantModel::OnReply(std::size_t index, const Reply& reply, Duration sent,
   });
 }
 
-// Returns unused units: late, if the holder stalls. The return may be lost.
+// Returns unused units at the end of the grant. The return may be late or lost.
 void GrantModel::ReturnUnspent(std::size_t index, int life, Time generation) {
   Holder& holder = holders_[index];
   if (holder.life != life || holder.held.units == 0 || holder.held.generation != generation) return;

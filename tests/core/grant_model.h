@@ -1,6 +1,6 @@
-// A model of a fleet that decides from grants: one counter with its real state, holders that ask
-// for units, use them, return them, stall and die, and a network that delays and loses messages. It
-// is generated from a seed, and records when each unit is used.
+// A model of a fleet that decides from grants. It consists of one counter with its real state, of
+// holders, and of a network that delays and loses messages. Holders ask for units, use and return
+// them, pause, and die. A seed determines the schedule. The model records when each unit is used.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class GrantModel {
   // Runs the schedule. Returns the uses in order of time.
   std::vector<Use> Run();
 
-  // Redis' clock at a true time. For buckets, it steps back at random.
+  // The time of Redis' clock at the true time `at`. In some schedules of buckets, this clock steps
+  // back.
   Time RedisTime(Duration at) const;
 
   std::int64_t grants() const { return grants_; }
@@ -73,12 +74,12 @@ class GrantModel {
   const Limit limit_;
   const Planted planted_;
   std::mt19937 random_;
-  Duration load_{};  // the longest gap between the checks of a holder
+  Duration load_{};  // a busy holder's longest gap between checks, pauses excluded
   Duration now_{};
   std::multimap<Duration, std::function<void()>> events_;
   std::vector<Holder> holders_;
   std::optional<CounterState> state_;
-  std::map<Duration, Duration> steps_;  // of Redis' clock: true time, total of the steps
+  std::map<Duration, Duration> steps_;  // of Redis' clock: true time of a step, sum so far
   std::vector<Use> uses_;
   std::int64_t grants_ = 0;
   std::int64_t used_from_grants_ = 0;

@@ -1,6 +1,6 @@
-// Grants: in no interval are more units used than the limit allows, regardless of what the holders,
-// the network and the clocks do. A unit counts at the time of its use. SLUICE_MODEL_SCHEDULES: the
-// number of schedules (default 300).
+// Grants: regardless of what the holders, the network and the clocks do, the units used in an
+// interval never exceed the limit. A unit counts at the time of its use.
+// SLUICE_MODEL_SCHEDULES sets the number of schedules (default 300).
 #include "core/algorithm/grant.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(Grants, Schedules_UseManyUnitsFromGrants) {
   EXPECT_GT(5 * from_grants, all);
 }
 
-// The first seed that shows the fault.
+// The first seed that shows the fault; 1,000 if there is none.
 template <typename Holds>
 std::uint32_t FirstFound(const Holds& holds, GrantModel::Planted planted) {
   std::uint32_t seed = 0;

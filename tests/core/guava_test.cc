@@ -1,6 +1,7 @@
-// Compares borrowing and warming buckets with Guava's RateLimiter: with the timings in its
-// documentation, and with its formulas. The formulas are implemented here from the comment that
-// derives them (SmoothRateLimiter.java). The price of stored permits is computed as an integral.
+// Compares borrowing and warming buckets with the timings in the documentation of Guava's
+// RateLimiter, and warming buckets also with Guava's formulas. ReferenceWarmingUp implements these
+// formulas as a comment in SmoothRateLimiter.java derives them: the price of stored permits is an
+// integral.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Cooperative callers: each starts after its wait, then the next one arrives.
+// Returns the waits of successive callers. Each caller arrives when the previous one has started.
 std::vector<Duration> Waits(SimulatedCounter& counter, const std::vector<std::int64_t>& costs) {
   std::vector<Duration> waits;
   for (const std::int64_t cost : costs) {
@@ -57,7 +58,7 @@ TEST(Guava, SmoothBursty_WaitsAsDocumented) {
   }
 }
 
-TEST(Guava, SmoothBursty_AfterAPause_TheBurstIsFree) {
+TEST(Guava, SmoothBursty_AfterAPause_TheBurstDoesNotWait) {
   SimulatedCounter counter(SmoothBursty(5, 5));
   Waits(counter, {1});
   counter.now += seconds(60);
@@ -86,15 +87,15 @@ TEST(Guava, SmoothWarmingUp_WaitsFallFromThreeIntervalsToOneWithinTheWarmup) {
   EXPECT_EQ(waits.back(), kStable);
 }
 
-TEST(Guava, SmoothWarmingUp_PauseAsLongAsTheWarmup_CoolsItDown) {
+TEST(Guava, SmoothWarmingUp_PauseAsLongAsTheWarmup_CoolsTheBucket) {
   SimulatedCounter counter(kWarming);
   const std::vector<Duration> cold = Waits(counter, std::vector<std::int64_t>(40, 1));
   counter.now += kStable + kWarming.warmup;
   EXPECT_EQ(Waits(counter, std::vector<std::int64_t>(40, 1)), cold);
 }
 
-TEST(Guava, SmoothWarmingUp_SlowRates_AlsoAdmit) {
-  // The rate is slower than a unit in ten minutes, and the warm-up is shorter than a unit.
+TEST(Guava, SmoothWarmingUp_SlowRate_AdmitsAUnit_TheNextAfterAPeriod) {
+  // A unit takes a day, which is longer than ten minutes and longer than the warm-up.
   SimulatedCounter counter(
       WarmingBucket{.rate = 1, .period = std::chrono::days(1), .warmup = milliseconds(1)});
   EXPECT_TRUE(counter.Consume().admitted);
@@ -103,8 +104,8 @@ TEST(Guava, SmoothWarmingUp_SlowRates_AlsoAdmit) {
   EXPECT_NEAR(static_cast<double>(denied.retry_after.count()), 24 * 3600e6, 1e4);
 }
 
-// SmoothWarmingUp as its comment describes it. Prices are rounded up to whole microseconds. Guava
-// rounds them down, so it admits more than the rate.
+// SmoothWarmingUp as Guava's comment describes it, but prices are rounded up to whole microseconds.
+// Guava rounds prices down, so Guava admits more than the rate.
 class ReferenceWarmingUp {
  public:
   ReferenceWarmingUp(const WarmingBucket& limit, Time start)
@@ -116,11 +117,11 @@ class ReferenceWarmingUp {
         stored_(most_),
         next_free_(start) {}
 
-  // Returns how long this caller waits.
+  // Takes `permits` at `now`. Returns how long the caller waits.
   Duration Acquire(std::int64_t permits, Time now) {
     if (now > next_free_) {
       const auto idle = static_cast<double>((now - next_free_).count());
-      // Permits reach `most_` after an idle time of `warmup_`.
+      // If the bucket is idle for `warmup_`, it stores `most_` permits.
       stored_ = std::min(most_, stored_ + idle / (warmup_ / most_));
       next_free_ = now;
     }
@@ -136,7 +137,7 @@ class ReferenceWarmingUp {
 
  private:
   // The price of `stored` permits: the area under the curve of prices. The curve is flat up to
-  // `threshold_`, then it rises to `cold_`.
+  // `threshold_` permits. From there it rises, and reaches `cold_` at `most_` permits.
   double PriceUpTo(double stored) const {
     const double above = std::max(0.0, stored - threshold_);
     const double slope = (cold_ - stable_) / (most_ - threshold_);
@@ -163,14 +164,14 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
     const auto interval = limit.period / limit.rate;
     int waited = 0;
     for (int i = 0; i < 5000; ++i) {
-      // Mostly busy, at times idle for up to twice the warm-up.
+      // The bucket is mostly busy, but at times idle for up to twice the warm-up.
       counter.now += Duration(arrivals.Below(10) == 0 ? arrivals.Below(2 * limit.warmup.count())
                                                       : arrivals.Below(5 * interval.count() + 2));
       const std::int64_t cost = arrivals.Cost();
       const Verdict verdict = counter.Consume(cost, hours(24));
       if (!verdict.admitted) continue;
       const Duration wait = reference.Acquire(cost, counter.now);
-      // The bucket and the reference sometimes round a price to neighboring microseconds.
+      // The bucket and the reference may round the same price to different microseconds.
       ASSERT_LE(std::chrono::abs(verdict.wait - wait), Duration(5)) << i;
       waited += verdict.wait > Duration(0) ? 1 : 0;
     }

@@ -1,4 +1,4 @@
-// The units that pass a counter under random arrivals, and sums of them over intervals.
+// The units that a counter admits to random arrivals, and the sums of these units over intervals.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
   return passed;
 }
 
-// The maximum number of units in any interval of `length`, excluding its end.
+// The maximum number of units in any interval of `length`. The end of an interval is excluded.
 inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   std::int64_t most = 0;
   std::int64_t units = 0;
@@ -64,14 +64,15 @@ inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   return most;
 }
 
-// The largest excess of the units in any interval over rate · length / period. The excess is
-// multiplied by the period, so that it is a whole number. With `last_is_free`, the units at the end
-// of an interval do not count. Times are in whole µs, so an interval may be up to 1 µs too short.
+// The rate to which the units of intervals are compared: `rate` units per `period`.
 struct Drip {
   std::int64_t rate = 1;
   Duration period{};
-  bool last_is_free = false;
+  bool last_is_free = false;  // the last passage of an interval does not count
 };
+// The largest excess of the units in any interval over rate · length / period. The excess is
+// multiplied by the period, so that it is a whole number. Times are rounded to whole µs, so each
+// interval is made 1 µs longer.
 inline std::int64_t MostBeyond(const Passages& passed, const Drip& drip) {
   std::int64_t most = 0;
   for (std::size_t from = 0; from < passed.size(); ++from) {

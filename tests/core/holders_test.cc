@@ -22,7 +22,7 @@ LeaseId Id(std::uint64_t number) {
 
 using List = std::map<LeaseId, Holder>;
 
-// The expiry of each slot that is still held after `now`, in ascending order.
+// The expiries of the slots still held after `now`, one for each slot, in ascending order.
 std::vector<Time> ExpiriesAfter(const List& list, Time now) {
   std::vector<Time> expiries;
   for (const auto& [id, holder] : list) {
@@ -44,7 +44,7 @@ void ExpectEqual(const Holders& holders, const List& list, Time now) {
   }
 }
 
-TEST(Holders, RandomChanges_GiveTheSameAsAList) {
+TEST(Holders, RandomChanges_AnswersAreTheSameAsThoseOfAList) {
   Random random(1);
   for (int run = 0; run < 50; ++run) {
     Holders holders;
@@ -81,7 +81,7 @@ TEST(Holders, RandomChanges_GiveTheSameAsAList) {
   }
 }
 
-TEST(Holders, RemoveExpired_RemovesTheFirstUpToTheMaximum) {
+TEST(Holders, RemoveExpired_RemovesTheFirstSlotsUpToTheMaximum) {
   Holders holders;
   for (int i = 1; i <= 5; ++i) holders.Set(Id(i), {Time(seconds(i)), 2});
   EXPECT_EQ(holders.RemoveExpired(Time(seconds(4)), 5), 5);  // slots

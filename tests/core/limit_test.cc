@@ -22,7 +22,7 @@ TEST(FormatDuration, UsesTheLargestWholeUnit) {
   EXPECT_EQ(FormatDuration(hours(48)), "2d");
 }
 
-TEST(CounterTag, DiffersIfAndOnlyIfStatesHaveDifferentShapes) {
+TEST(CounterTag, IsEqualIfLimitsCanShareACounter_DiffersOtherwise) {
   const FixedWindow hourly{.limit = 5, .window = hours(1)};
   FixedWindow raised = hourly;
   raised.limit = 50;
@@ -56,7 +56,7 @@ TEST(CounterTag, DiffersIfAndOnlyIfStatesHaveDifferentShapes) {
   EXPECT_EQ(CounterTag(Concurrency{.limit = 5, .ttl = seconds(30)}), "concurrency");
 }
 
-TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
+TEST(FixedWindow, MonthWindow_IsTheCalendarMonthInLocalTime) {
   using namespace std::chrono;
   struct Row {
     Duration utc_offset;

@@ -1,5 +1,5 @@
-// For every algorithm: a retry exactly after retry_after is admitted if there were no other checks;
-// a retry 1 µs earlier is denied.
+// For every algorithm: if there are no other checks, a retry exactly after retry_after is admitted,
+// and a retry 1 µs earlier is denied.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"
@@ -11,8 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A check that was just denied with `verdict` is denied until just before retry_after, then
-// admitted.
+// `verdict` has just denied a check of `demand`. Expects that an equal check is still denied 1 µs
+// before retry_after, and admitted at retry_after.
 void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const CounterDemand& demand) {
   ASSERT_NE(verdict.retry_after, Verdict::kNever);
   ASSERT_GT(verdict.retry_after, Duration(0));
@@ -36,7 +36,7 @@ TEST_P(RetryAfterTest, RandomChecks_RetryAtRetryAfterIsAdmitted_EarlierRetryIsDe
     const auto max_wait =
         arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)});
     const CounterDemand demand{{.max_wait = max_wait}, arrivals.Cost()};
-    // This includes counters beyond their limit.
+    // Charges bring some counters beyond their limit.
     if (charges && arrivals.Below(10) == 0) counter.Charge(demand.units);
     const Verdict verdict = counter.Consume(demand.units, demand.max_wait);
     if (verdict.admitted) continue;
@@ -53,8 +53,9 @@ TEST_P(RetryAfterTest, CostBeyondTheLimit_HasNoRetryAfter) {
   EXPECT_EQ(verdict.retry_after, Verdict::kNever);
 }
 
-TEST(RetryAfter, PeriodOfSevenMicroseconds_IsExactToo) {
-  // Units nearly always become free between whole microseconds.
+TEST(RetryAfter, FractionsOfAMicrosecond_RetryAfterIsExact) {
+  // In buckets with 3 units per 7 µs, units nearly always become free between whole microseconds.
+  // 1,000 µs cannot be divided into 7 segments of whole microseconds.
   const Limit limits[] = {
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3, .borrows = true},

@@ -1,5 +1,5 @@
-// If all servers of a fleet have seen the same state, their local admissions add up to no more than
-// the remaining units, and to no less than an even division allows.
+// If all servers of a fleet have seen the same state of a store's counter, they together admit at
+// most as many units as the store would. If a limit has a rate, they admit almost as many.
 #include <gtest/gtest.h>
 
 #include "core/algorithm/counter.h"
@@ -13,7 +13,7 @@ using std::chrono::days;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-TEST(Share, Units_AreRoundedDown_TheRemainderGoesByRank) {
+TEST(Share, Units_AreRoundedDown_TheLowestRanksGetTheRemainder) {
   struct Row {
     Share share;
     std::int64_t units, part;
@@ -41,12 +41,12 @@ TEST(Share, Units_AreRoundedDown_TheRemainderGoesByRank) {
   }
 }
 
-// A server's own counter, seeded.
+// A server's local counter, seeded with the state that the server has seen.
 struct ServerCounter {
   ServerCounter(const Limit& whole, const SeenState& seen, const Share& share)
       : limit(LimitFor(whole, share)), state(Seed(whole, seen, share)) {}
 
-  // Takes units one by one, as many as it can at `now`.
+  // Takes units one by one until the counter denies. Returns how many were taken.
   std::int64_t TakeAll(Time now) {
     Advance(limit, state, now);
     std::int64_t taken = 0;
@@ -62,7 +62,7 @@ struct ServerCounter {
 
 class EveryShare : public testing::TestWithParam<NamedLimit> {
  protected:
-  // A store's counter after some random traffic, sometimes charged beyond its limit.
+  // A store's counter after some random traffic. Some counters are charged beyond their limit.
   SimulatedCounter Busy(std::uint32_t seed) const {
     SimulatedCounter store(GetParam().limit);
     Arrivals arrivals(seed);
@@ -76,11 +76,11 @@ class EveryShare : public testing::TestWithParam<NamedLimit> {
   }
 };
 
-// Beside the fleet, the counter in the store continues, to show how many units would be admitted
-// without an outage.
-TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
+// The store's counter continues beside the fleet. It shows how many units would be admitted without
+// an outage.
+TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanTheStoreWould) {
   if (std::holds_alternative<Concurrency>(GetParam().limit))
-    return;  // concurrency begins with a new counter
+    return;  // these counters are seeded as new
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     SimulatedCounter store = Busy(seed);
     Arrivals arrivals(seed + 1000);
@@ -114,7 +114,7 @@ TEST_P(EveryShare, OneServer_ContinuesFromTheStoresState) {
   }
 }
 
-TEST_P(EveryShare, Exhausted_DeniesUntilReset_ThenAdmitsItsShare) {
+TEST_P(EveryShare, ExhaustedCounter_DeniesAtFirst_AfterResetSharesAddUpToTheLimit) {
   const Limit& limit = GetParam().limit;
   if (std::holds_alternative<Concurrency>(limit)) return;
   SimulatedCounter store(limit);
@@ -131,7 +131,7 @@ TEST_P(EveryShare, Exhausted_DeniesUntilReset_ThenAdmitsItsShare) {
   EXPECT_EQ(later, std::holds_alternative<WarmingBucket>(limit) ? 1 : full + borrowed);
 }
 
-TEST_P(EveryShare, EmptyShare_NeverAdmits) {
+TEST_P(EveryShare, EmptyShare_AdmitsNothing) {
   const Limit& limit = GetParam().limit;
   SimulatedCounter store(limit);
   store.Peek();
@@ -140,8 +140,8 @@ TEST_P(EveryShare, EmptyShare_NeverAdmits) {
   EXPECT_EQ(server.TakeAll(store.now + days(40)), 0);
 }
 
-TEST_P(EveryShare, Rates_AreSharedExactly) {
-  if (GetParam().longest >= seconds(10)) return;  // no bucket
+TEST_P(EveryShare, Rate_TwoServersTogether_AdmitAlmostAsMuchAsTheStore) {
+  if (GetParam().longest >= seconds(10)) return;  // not a bucket
   const Limit& limit = GetParam().limit;
   SimulatedCounter store(limit);
   for (int i = 0; i < 40; ++i) store.Consume(1);
@@ -157,12 +157,12 @@ TEST_P(EveryShare, Rates_AreSharedExactly) {
     for (ServerCounter& server : fleet) by_fleet += server.TakeAll(store.now);
   }
   EXPECT_LE(by_fleet, by_store);
-  // Only one server gets a bucket with warmup.
+  // If the bucket has a warmup, only one server gets tokens, at half of the rate.
   const bool divides = !std::holds_alternative<WarmingBucket>(limit);
   EXPECT_GE(by_fleet, (divides ? by_store : by_store / 2) - 2);
 }
 
-TEST_P(EveryShare, Used_IsTheDifferenceFromANewCounter) {
+TEST_P(EveryShare, Used_IsTheChargedUnits_AfterResetZero) {
   const Limit& limit = GetParam().limit;
   if (std::holds_alternative<Concurrency>(limit)) return;
   if (std::holds_alternative<WarmingBucket>(limit)) return;
@@ -180,7 +180,7 @@ TEST_P(EveryShare, Used_IsTheDifferenceFromANewCounter) {
 INSTANTIATE_TEST_SUITE_P(Limits, EveryShare, testing::ValuesIn(EveryLimit()),
                          [](const auto& each) { return each.param.name; });
 
-TEST(LimitFor, LargeBuckets_GetALowerRateInsteadOfOverflowing) {
+TEST(LimitFor, LargeNumbers_RateIsRoundedDownInsteadOfOverflowing) {
   struct Row {
     TokenBucket bucket;
     Share share;
@@ -203,8 +203,8 @@ TEST(LimitFor, LargeBuckets_GetALowerRateInsteadOfOverflowing) {
         static_cast<DripRate::Wide>(row.bucket.rate) * row.share.parts * shared.period.count();
     const auto mine =
         static_cast<DripRate::Wide>(shared.rate) * row.share.of * row.bucket.period.count();
-    EXPECT_TRUE(mine <= of_all) << "not faster than its share";
-    EXPECT_TRUE(mine * 100 >= of_all * 99) << "and not much slower";
+    EXPECT_TRUE(mine <= of_all) << "the rate is above its share";
+    EXPECT_TRUE(mine * 100 >= of_all * 99) << "the rate is far below its share";
   }
 }
 

@@ -1,4 +1,5 @@
-// A counter and a clock that a test controls. Decides as a store does, using only src/core.
+// A counter, with a clock that the test controls. The counter decides as a store does, but uses
+// only src/core.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,7 @@ class SimulatedCounter {
 
   SeenState seen;  // the state after the last check
 
-  // For Concurrency: takes a new lease that is never renewed.
+  // With Concurrency, each call takes a new lease and does not renew it.
   Verdict Consume(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
     sluice::CoalescedChecks checks{.demand = {{.max_wait = max_wait}, cost}};
     if (const auto* slots = std::get_if<Concurrency>(&limit_)) {

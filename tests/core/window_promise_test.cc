@@ -1,4 +1,5 @@
-// The promises of fixed_window, sliding_log and sliding_window on random histories.
+// The promises of fixed_window, sliding_log and sliding_window, on random histories and for a
+// greedy caller.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The number of units admitted to a caller that asks every millisecond for ten seconds.
+// The number of units that a greedy caller gets in ten seconds. At each millisecond, the caller
+// takes single units until it is denied.
 std::int64_t UnitsOfGreedyCaller(const Limit& limit) {
   SimulatedCounter counter(limit);
   std::int64_t units = 0;
@@ -57,7 +59,7 @@ TEST(SlidingLog, GreedyCaller_GetsTheLimitInEveryWindow) {
 class SlidingWindowTest : public testing::TestWithParam<std::int64_t> {
  protected:
   const SlidingWindow limit_{.limit = 10, .window = seconds(1), .segments = GetParam()};
-  // The length of a sub-window, as documented, in whole microseconds.
+  // The length of a sub-window, rounded up to whole microseconds, as documented.
   const Duration segment_ = Duration((1'000'000 + GetParam() - 1) / GetParam());
 };
 
@@ -71,8 +73,8 @@ TEST_P(SlidingWindowTest, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) 
   }
 }
 
-// In this case segments are rounded up, so that together they are not shorter than the window.
-TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) {
+// Segments are rounded up to whole microseconds, so together they cover the window.
+TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_AdmitsAtMostTheLimit) {
   const SlidingWindow limit{.limit = 1, .window = Duration(1009), .segments = GetParam()};
   Arrivals arrivals(5);
   SimulatedCounter counter(limit);
@@ -83,7 +85,8 @@ TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) 
   EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
 }
 
-// If a check is denied, a log whose window is one segment longer would deny it, too.
+// Compares with a sliding log of the same units whose window is one segment longer: the log would
+// also deny each check that is denied.
 TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
   const Duration longest = segment_ * (GetParam() + 1);
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
@@ -102,14 +105,14 @@ TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
       for (const Passage& passage : passed) {
         recent += passage.at > counter.now - longest ? passage.cost : 0;
       }
-      ASSERT_GT(recent + cost, limit_.limit) << "denied for no reason at " << i;
+      ASSERT_GT(recent + cost, limit_.limit) << "a longer log would admit, at " << i;
       ++denied;
     }
     EXPECT_GT(denied, 100);
   }
 }
 
-TEST_P(SlidingWindowTest, GreedyCaller_GetsTheLimitOnceInEveryWindowPlusSegment) {
+TEST_P(SlidingWindowTest, GreedyCaller_GetsAtLeastTheLimitPerWindowPlusSegment) {
   const auto times =
       1 + (seconds(10) - Duration(1)) / (segment_ * (GetParam() + 1) + milliseconds(1));
   EXPECT_GE(UnitsOfGreedyCaller(limit_), 10 * times);

@@ -1,6 +1,10 @@
 #!/usr/bin/python3
-"""Checks the documents: links lead somewhere, the README is the only index, figures agree, tables of
-failures name metrics, settings and log lines that exist, and every alert has a text that tells what to do.
+"""Checks the documents:
+- every link to a file leads to a file that exists
+- README.md is short and links every page of docs; its first figures are in docs/performance.md
+- docs/architecture.md has a list of files for each change in WALKS
+- pages about failures name metrics, settings and log lines that exist
+- docs/deploy.md has a row for every alert
 
 Usage: check_docs.py ROOT         prints each fault; exit status 1 if there is any
        check_docs.py --self-test  plants a fault of each kind and checks that it is found
@@ -39,9 +43,9 @@ def unlisted_pages(root):
     for page in sorted((root / "docs").glob("*.md")):
         name = page.relative_to(root).as_posix()
         if name == "docs/README.md":
-            yield "docs/README.md: README.md is the only index"
+            yield "docs/README.md: must not exist; README.md is the only index"
         elif name not in listed:
-            yield f"README.md: does not link {name}"
+            yield f"README.md: has no link to {name}"
 
 
 def readme_faults(root):
@@ -51,7 +55,7 @@ def readme_faults(root):
     first_screen = "\n".join(lines[:FIRST_SCREEN])
     for command in ("scripts/run.sh", "scripts/test.sh", "docs/performance.md"):
         if command not in first_screen:
-            yield f"README.md: {command} is not on the first screen"
+            yield f"README.md: {command} is not in the first {FIRST_SCREEN} lines"
     measured = (root / "docs/performance.md").read_text(encoding="utf-8")
     for figure in re.findall(r"[\d,]+/s|\d+\.\d+ ×", first_screen):
         if figure not in measured:
@@ -63,7 +67,7 @@ def walk_faults(root):
     for walk in WALKS:
         found = re.search(rf"\*\*… {walk}\?\*\*\n(.*?)(?=\n\*\*…|\n## )", text, re.DOTALL)
         if not found or len(LINK.findall(found.group(1))) < 3:
-            yield f"docs/architecture.md: no walk for {walk} with its files"
+            yield f"docs/architecture.md: '… {walk}?' is missing or links fewer than 3 files"
 
 
 def cells_of(line):
@@ -84,7 +88,7 @@ def logged(text):
 
 
 def source_of(root):
-    """The program's text. A string literal that is split over several lines is joined."""
+    """The source text of src. String literals that are split over several lines are joined."""
     files = sorted([*(root / "src").rglob("*.h"), *(root / "src").rglob("*.cc")])
     texts = (path.read_text(encoding="utf-8") for path in files)
     return re.sub(r'"\s*\n\s*"', "", "\n".join(texts))
@@ -107,7 +111,7 @@ def failure_faults(root):
 
 
 def alert_faults(root):
-    """Every alert is in the table that says what to do. An alert that pages somebody is marked."""
+    """Compares the alerts, and which of them page, with the rows of the table in docs/deploy.md."""
     rules = (root / ALERTS).read_text(encoding="utf-8")
     raised = {name: severity == "page" for name, severity in
               re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)}
@@ -125,7 +129,7 @@ def check(root):
 
 
 def plant(root):
-    """A tree without a fault."""
+    """Writes a tree of documents without a fault."""
     (root / "docs").mkdir()
     (root / "src").mkdir()
     (root / ALERTS).parent.mkdir(parents=True)
@@ -163,8 +167,8 @@ def no_walk(root):
 FAULTS = [
     (lambda root: None, None),
     (append("docs/performance.md", "[z](gone.md)"), "docs/performance.md: gone.md does not exist"),
-    (append("docs/new.md", "new"), "README.md: does not link docs/new.md"),
-    (append("docs/README.md", ""), "docs/README.md: README.md is the only index"),
+    (append("docs/new.md", "new"), "README.md: has no link to docs/new.md"),
+    (append("docs/README.md", ""), "docs/README.md: must not exist; README.md is the only index"),
     (append("README.md", "\n" * 200), "README.md: has 201 lines; fewer than 200 are allowed"),
     (append("README.md", "8/s"), "README.md: 8/s is not in docs/performance.md"),
     (append("docs/redis.md", "`sluice_b_total`"),
@@ -176,7 +180,7 @@ FAULTS = [
      f"docs/deploy.md: SluiceOn differs from {ALERTS}"),
     (append("docs/deploy.md", "| SluiceOff | x |\n"),
      f"docs/deploy.md: SluiceOff differs from {ALERTS}"),
-    (no_walk, "docs/architecture.md: no walk for a metric with its files"),
+    (no_walk, "docs/architecture.md: '… a metric?' is missing or links fewer than 3 files"),
 ]
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""Every command in a block of the documents works: this test runs it, or names the test that does.
+"""Tests the commands in the documents. This test runs the commands of the pages in RUN_HERE, except
+those in ELSEWHERE. It checks that other files run the commands of FOLLOWED and ELSEWHERE. On other
+pages, it does not check the commands of the tool `sluice`.
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
-The commands of a page run in one shell, with a server that has config/rules or the rules of the
-page. The test uses its own ports. Each command must print the first word that the page shows. With
-the rules of the page, it must print all that the page shows, with any numbers. Loads are very short.
+The commands of a page run in one shell. The server has the rules in config/rules or, for the pages
+in WITH_OWN_RULES, the rules of the page. Ports are replaced by free ports, and loads are very
+short. The output of a command must begin with the same word as on the page. With the rules of the
+page, the whole output must be the same, except for numbers.
 """
 
 import os
@@ -22,7 +25,7 @@ BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
 RUN_HERE = ("README.md", "README.zh-CN.md", "docs/console.md", "docs/http.md", "docs/operations.md",
             "docs/recipes.md", "docs/settings.md", "docs/tool.md")
-# The server has the rules of the page, so every answer is predictable.
+# For these pages, the server has the rules of the page, so every answer is predictable.
 WITH_OWN_RULES = ("docs/recipes.md",)
 # clients/testing/readme.py runs the commands of these pages in a new project.
 FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/README.md", "clients/node/README.md",
@@ -30,7 +33,7 @@ FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/READM
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
-# Either answer is right: it depends on the time since the previous command.
+# If a page shows one of these, both are right: the time since the previous command decides.
 VERDICTS = ("ALLOWED", "DENIED")
 
 # The start of a command, the file that runs it instead, and the words to find in that file.
@@ -83,7 +86,7 @@ def pages():
 
 
 def commands_of(text):
-    """(command, what it prints, or None if the page does not say), in order."""
+    """Yields (command, output on the page). Outside of console blocks, the output is None."""
     for language, block in re.findall(r"^```(console|sh)\n(.*?)^```", text, re.M | re.S):
         if language == "sh":
             yield from ((line.split("#")[0].strip(), None) for line in block.splitlines() if line)
@@ -95,12 +98,12 @@ def commands_of(text):
 
 
 def first_word(output):
-    """The first word of an output, after the time if the output begins with one."""
+    """The first word of an output. If the output begins with a time, the word after the time."""
     return (re.findall(r"[^\s,]+", re.sub(r"^\d{4}-[\d-]+T[\d:]+Z", "", output)) or [""])[0]
 
 
 def without_numbers(output):
-    """The part that does not depend on time: "resets in T" of "resets in 1 min 40 s"."""
+    """The output with T for each duration and N for other numbers, such as "resets in T"."""
     times = r"\d[\d.]* (?:us|ms|s|min|h|d)\b"
     return re.sub(r"\d+", "N", re.sub(rf"{times}(?: {times})*", "T", output)).strip()
 
@@ -110,7 +113,7 @@ def is_elsewhere(command):
 
 
 def quick(command):
-    """The command, changed: a load is very short, and a server is ready before the next command."""
+    """The command, but a load is very short, and a server is ready before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.startswith("sluice console"):  # runs until a signal ends it
@@ -124,7 +127,7 @@ def quick(command):
 
 
 class Page:
-    """A folder laid out like a checkout, a server, and the page's commands in one shell."""
+    """Runs a page's commands in one shell, with a server, in a folder laid out like a checkout."""
 
     def __init__(self, name):
         self.folder = directory()
@@ -146,7 +149,7 @@ class Page:
                             "SLUICE_ADDR": f"127.0.0.1:{self.ports['8081']}"}
 
     def run(self):
-        """(command, expected output, output, exit status) of each command."""
+        """Yields (command, output on the page, output, exit status) of each command."""
         start([BIN / "sluiced", "--rules", self.rules,
                "--grpc", f"127.0.0.1:{self.ports['8081']}", "--http",
                f"127.0.0.1:{self.ports['8080']}"], "ready grpc=", env=self.environment)
@@ -169,7 +172,7 @@ class Page:
 
 
 class CommandsTest(unittest.TestCase):
-    def test_commands_of_a_page_print_what_it_shows(self):
+    def test_commands_print_what_their_page_shows(self):
         for name in RUN_HERE:
             for command, shown, output, status in Page(name).run():
                 word = first_word(shown or "")
@@ -183,20 +186,20 @@ class CommandsTest(unittest.TestCase):
                     elif word:
                         self.assertEqual(first_word(output), word, output)
 
-    def test_other_commands_are_run_by_other_tests(self):
+    def test_commands_of_other_pages_are_listed_with_their_tests(self):
         for page in pages():
             name = page.relative_to(SOURCE).as_posix()
             for command, _ in commands_of(page.read_text(encoding="utf-8")):
                 with self.subTest(page=name, command=command):
                     self.assertTrue(name in RUN_HERE or name in FOLLOWED or is_elsewhere(command) or
-                                    command.startswith("sluice "), "no test runs it")
+                                    command.startswith("sluice "), "no list names its test")
 
     def test_a_script_follows_the_readme_of_each_client(self):
         script = (SOURCE / "scripts/test_clients.sh").read_text(encoding="utf-8")
         for name in FOLLOWED:
             self.assertIn(f"follow {pathlib.Path(name).parent.name} ", script)
 
-    def test_the_page_says_how_to_stop_its_processes(self):
+    def test_readmes_say_how_to_stop_their_processes(self):
         for name, command in TO_END.items():
             self.assertIn(command, " ".join((SOURCE / name).read_text("utf-8").split()))
 
@@ -205,7 +208,7 @@ class CommandsTest(unittest.TestCase):
                             for name in ("README.md", "README.zh-CN.md"))
         self.assertEqual(chinese, english)
 
-    def test_the_files_that_run_other_commands_contain_them(self):
+    def test_files_that_run_other_commands_contain_the_listed_words(self):
         for command, file, words in ELSEWHERE:
             with self.subTest(command=command):
                 self.assertIn(words, (SOURCE / file).read_text(encoding="utf-8"))

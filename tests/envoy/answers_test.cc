@@ -1,5 +1,5 @@
-// The content of answers of Envoy's service besides the decision, with every store: headers,
-// errors, metadata, metrics. Also reloads. decisions_test.cc names the stores.
+// What the answers of Envoy's service contain besides decisions, with every store: headers, errors,
+// metadata and quotas. Also metrics and reloads. decisions_test.cc names the stores.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -27,14 +27,14 @@ descriptors:
   ExpectAnswers({
       {"d; none; free", "OK; OK; OK inf"},
       {"d; k=1", "OK; OK 1/2 minute 20s; RateLimit-Limit: 2; RateLimit-Remaining: 1; X-Reset: 20"},
-      // The header shows the limit with the least remaining; if several have the same, the first.
+      // If no limit is over, the headers show the first limit with the least remaining.
       {"d; h=1; k=1",
        "OK; OK 1/2 hour 800s; OK 0/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 0; X-Reset: 20"},
       {"d; h=2; k=2",
        "OK; OK 1/2 hour 800s; OK 1/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 1; X-Reset: 800"},
-      // The header shows the last limit that is over.
+      // The headers show the last limit that is over and not in quota mode.
       {"d; k=1; h=3 *3; free",
        "OVER; OVER 0/2 minute 20s; OVER 0/2 hour 800s; OK inf; "
        "RateLimit-Limit: 2; RateLimit-Remaining: 0; X-Reset: 800"},
@@ -138,7 +138,7 @@ TEST_P(RlsTest, LongDescriptorWithALimitOfItsOwn_IsAnswered) {
   EXPECT_EQ(AskBytes(request), "OK; OK 4/6 minute 20s");
 }
 
-TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsDecided) {
+TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsCounted) {
   Serve(kHitRules);
   BlockingCall call;
   call.until = SteadyNow();
@@ -148,12 +148,12 @@ TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsDecided) {
   ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
 }
 
-// A handler serves one call after another. If the canceled call left the handler without checks,
-// the handler would allow the next call.
-TEST_P(RlsTest, CallAfterACanceledOne_IsDecided) {
+// A handler serves one call after another. A canceled call must not leave the handler without
+// checks, because then the handler would allow the next call.
+TEST_P(RlsTest, CallAfterACanceledCall_IsDecided) {
   Serve(kHitRules);
   pb::RateLimitRequest request = RequestOf("d; k=many");
-  for (int i = 1; i < 1'000; ++i) *request.add_descriptors() = request.descriptors(0);
+  for (int i = 1; i < 100; ++i) *request.add_descriptors() = request.descriptors(0);
   BlockingCall call;
   call.cancels = true;
   const std::string bytes = request.SerializeAsString();
@@ -207,13 +207,13 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
   return page.substr(begin, page.find('\n', begin) - begin);
 }
 
-// A caller may remember a denial until the window ends, but only if no hit can be admitted before
-// that.
+// A quota tells a caller to remember a denial until the window ends. An answer has a quota only if
+// no hit can be admitted before the window ends.
 TEST_P(RlsTest, Quota_TellsHowLongDenialsLast) {
   struct Case {
     std::string request;
     EnvoySettings settings;
-    int seconds;  // from now; 0: no quota
+    int seconds;  // how long the quota is valid; 0: no quota
   };
   const std::string rules = std::string(kHitRules) + R"(
   - {key: hour, rate_limit: {unit: hour, requests_per_unit: 1}}
@@ -234,7 +234,7 @@ TEST_P(RlsTest, Quota_TellsHowLongDenialsLast) {
       {"d; quota *2", {}, 0},
       {"d; shadow *2", {}, 0},
       {"d; own *2", {}, 0},
-      {"d; k=b *11", counts_granted, 0},  // a smaller number may be granted
+      {"d; k=b *11", counts_granted, 0},  // fewer hits could be granted
       {"d; k=b *10", counts_granted, 0},
       {"d; k=b", counts_granted, 20},
       {"d; k=c *11", {.shadow_mode = true}, 0},
@@ -261,7 +261,7 @@ TEST_P(RlsTest, Quota_TellsHowLongDenialsLast) {
   }
 }
 
-TEST_P(RlsTest, LimitKnownToBeOver_IsDeniedWithoutCounting) {
+TEST_P(RlsTest, DenyCache_LimitIsOver_HitsAreDeniedWithoutCounting) {
   Serve(kHitRules, {}, true);
   const std::string labels = "{domain=\"d\",rule=\"k\"}";
   ExpectAnswers({
@@ -311,7 +311,7 @@ descriptors:
   EXPECT_EQ(value("hits", "(override)"), "2");
 }
 
-TEST_P(RlsTest, MetricsUnderEnvoysNames_OnlyIfTheSettingIsOn) {
+TEST_P(RlsTest, MetricsUnderEnvoysNames_ExistOnlyIfTheSettingIsOn) {
   const std::string rules = R"(
 domain: d
 descriptors:
@@ -331,7 +331,7 @@ descriptors:
   Serve(rules, {.metric_names = true});
   Ask("d; k *2; nothing");
   Ask("d; one=v,two=2 *3");
-  Ask("d; one_v=u,two=2");  // looks like the descriptor above
+  Ask("d; one_v=u,two=2");  // has the same labels as the descriptor above
   Ask("d; one=v,two=2,three=w");
   Ask("; k");
   pb::RateLimitRequest quoted;

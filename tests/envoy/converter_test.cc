@@ -51,7 +51,7 @@ domain: d
 unmatched: allow
 rules:
   # f.yaml:3
-  # To prevent up to twice the limit around a window boundary:
+  # Up to twice the limit can pass around a window boundary. To prevent this:
   #   {algorithm: sliding_window, limit: 3, window: 7d}
   - name: k
     per: [k]

@@ -67,13 +67,13 @@ descriptors:
       {"d; a=x", "OK; OK 7/8 minute 20s"},
       {"d; a=x,b=y", "OK; OK 8/9 minute 20s"},
       {"d; a=x,b=y,c=z", "OK; OK"},  // no node at this depth
-      {"d; a=x,b=2", "OK; OK"},      // no limit there, and no backtracking
+      {"d; a=x,b=2", "OK; OK"},      // b=2 has no limit, and no backtracking
       {"d; a=x,b=2,c=z", "OK; OK 9/10 minute 20s"},
       {"d; a=x,b=allowed", "OK; OK"},
       {"d; a=1", "OK; OK"},  // exact, without a limit
       {"d; a=1,b=one", "OK; OK 10/11 minute 20s"},
-      {"d; a=1,b=y", "OK; OK"},  // no backtracking to `a` alone
-      {"d; b=y,a=x", "OK; OK"},  // in the order of the request
+      {"d; a=1,b=y", "OK; OK"},  // no backtracking to `a` without a value
+      {"d; b=y,a=x", "OK; OK"},  // the order of entries matters
       {"d; a=x,x=1,b=y", "OK; OK"},
       {"d; free", "OK; OK inf"},
       {"d; free=1", "OK; OK inf"},
@@ -128,11 +128,11 @@ TEST_P(RlsTest, Windows_AreAlignedToTheClock) {
   });
 }
 
-TEST_P(RlsTest, Hits_AreCountedOrGivenBack) {
+TEST_P(RlsTest, Hits_AreCounted_NegativeHitsAreRefunded) {
   Serve(kHitRules);
   ExpectAnswers({
       {"d; k=a", "OK; OK 9/10 minute 20s"},
-      {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // the request's 0 hits mean 1
+      {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // 0 hits of the request mean 1
       {"d h3; k=a", "OK; OK 5/10 minute 20s"},
       {"d h3; k=a *2", "OK; OK 3/10 minute 20s"},
       {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // 0 hits
@@ -163,7 +163,7 @@ TEST_P(RlsTest, Hits_AreCountedOrGivenBack) {
       {"d; free -7", "OK; OK inf"},
       {"d h4294967295; max", "OK; OK 0/4294967295 minute 20s"},
       {"d; max", "OVER; OVER 0/4294967295 minute 20s"},
-      // These hits exceed the range that can be counted.
+      // A counter counts at most 2^52 hits.
       {"d; k=g *4503599627370496", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g *9223372036854775807", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g", "OVER; OVER 0/10 minute 20s"},
@@ -212,7 +212,7 @@ descriptors:
   });
   Serve(kHitRules, {.shadow_mode = true});
   ExpectAnswers({
-      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // only the overall code is changed
+      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // the setting changes only the overall code
       {"d; k=s; zero=9", "OK; OVER 0/10 minute 20s; OVER 0/0 minute 20s"},
   });
 }
@@ -298,7 +298,7 @@ descriptors:
 TEST_P(RlsTest, LimitInTheRequest_ReplacesTheLimitOfTheRule) {
   Serve(kHitRules);
   ExpectAnswers({
-      // A request's limit with the unit of the rule uses the counter of the rule.
+      // If a limit in the request has the unit of the rule, it shares the counter of the rule.
       {"d; k=a *4", "OK; OK 6/10 minute 20s"},
       {"d; k=a !6/minute", "OK; OK 1/6 minute 20s"},
       {"d; k=a !6/2", "OK; OK 0/6 minute 20s"},
@@ -350,11 +350,11 @@ descriptors:
       {"d; two", "OVER; OVER 0/3 unknown 789s both"},
       {"d; smooth", "OK; OK 5/6 unknown 1s"},
       {"d; smooth", "OVER; OVER 0/6 unknown 1s"},  // Envoy cannot wait
-      {"d; smooth -1", "OK; OK"},                  // cannot be refunded
+      {"d; smooth -1", "OK; OK"},                  // a leaky bucket with delays has no refunds
   });
 }
 
-// The hits of a descriptor are its cost, for example a number of tokens.
+// The hits of a descriptor are the cost of its check, for example a number of tokens.
 TEST_P(RlsTest, SluicesOwnAlgorithms_CountHitsOrRequests) {
   Serve(R"(
 domain: d
@@ -371,7 +371,7 @@ descriptors:
       {"d; model *301", "OVER; OVER 0/900 unknown 800s"},
       {"d; model *100; b", "OK; OK 1/2 unknown 800s; OK 0/1 hour 800s"},
       {"d; model *100; b", "OVER; OK 1/2 unknown 800s; OVER 0/1 hour 800s"},
-      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // the request and its hits are refunded
+      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // the denied request was refunded
       {"d; model", "OVER; OVER 0/2 unknown 800s"},
       {"d; model *0", "OK; OK 0/2 unknown 800s"},
   });

@@ -56,8 +56,7 @@ TEST(Guide, Match_FindsRuleAndCounter) {
   const Row rows[] = {
       {{}, "", ""},
       {{{"other", "x"}}, "", ""},
-      // An exact value is preferred to a pattern, the first pattern to others, and a pattern to the
-      // key alone.
+      // The order of preference: the exact value, the first pattern that matches, the key alone.
       {{{"path", "/pay"}}, "path=/pay", "path=/pay"},
       {{{"path", "/payment"}}, "path=/pay*", "path=/pay*"},  // shared
       {{{"path", "/repay"}}, "path=*pay*", "path=/repay"},
@@ -70,7 +69,7 @@ TEST(Guide, Match_FindsRuleAndCounter) {
       {{{"path", "/payment"}, {"user", "eve"}}, "", ""},
       {{{"path", "/x"}, {"user", "root"}}, "", ""},  // an allow list
       {{{"path", "/x"}, {"user", "eve"}, {"more", ""}}, "", ""},
-      // Entries match only in the order of the request.
+      // The order of entries matters.
       {{{"user", "eve"}, {"path", "/x"}}, "", ""},
       {{{"plan", "gold"}}, "", ""},
       {{{"plan", "gold"}, {"user", "a=b,c"}}, "plan,user", "plan=gold,user=a\\=b\\,c"},
@@ -159,8 +158,8 @@ TEST(Compile, EveryLimit_BecomesASeparateRule) {
   EXPECT_EQ(result.rules[0].limits[0].tag, "fixed_window:1h:epoch");
 }
 
-// A descriptor that an operator writes becomes the attributes of a check.
-TEST(Guide, CompleteDescriptor_AddsTheRule) {
+// Operators write a descriptor; CompleteDescriptor turns it into the attributes of a check.
+TEST(Guide, CompleteDescriptor_DescriptorWithALimit_AddsTheRule) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});
   CompiledRules compiled = Compile(ParseRules(std::move(texts), false).trees);
@@ -195,7 +194,7 @@ TEST(Guide, CompleteDescriptor_AddsTheRule) {
     if (std::string_view(domain) == "shop") attributes.push_back({kRuleAttribute, "path"});
     const std::size_t size = attributes.size();
     CompleteDescriptor(*index, domain, attributes, counter);
-    EXPECT_EQ(attributes.size(), size) << "the attributes are unchanged";
+    EXPECT_EQ(attributes.size(), size) << "the attributes have changed";
   }
 }
 

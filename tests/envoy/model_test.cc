@@ -133,7 +133,7 @@ class Model {
       const Node* node = found[static_cast<std::size_t>(i)];
       const bool dropped = node != nullptr && !node->name.empty() &&
                            std::count(replaced.begin(), replaced.end(), node->name) > 0;
-      // A descriptor that is replaced or has no limit has no mode.
+      // If a descriptor is replaced or has no limit, its quota_mode is ignored.
       const bool is_quota = node != nullptr && node->quota && !dropped;
       quotas += is_quota;
       if (dropped || (node == nullptr && !descriptor.has_limit())) {
@@ -242,7 +242,7 @@ pb::RateLimitRequest RandomRequest(Random& random) {
   return request;
 }
 
-TEST(Model, TenThousandTrees_AnswerAsTheModelDoes) {
+TEST(Model, TenThousandTrees_ServiceAnswersAsTheModelDoes) {
   constexpr int kTrees = 10'000;
   constexpr int kRequests = 12;
   test::ManualLoop loop;

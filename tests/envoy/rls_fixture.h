@@ -24,8 +24,8 @@ namespace sluice::envoy {
 
 enum class RulesBy { kFile, kResources };
 
-// The index of the rules in `text`. With RulesBy::kResources, it is built from the resources of a
-// control plane, if resources can express the rules.
+// The index of the rules in `text`. With RulesBy::kResources, the rules are first converted to the
+// resources of a control plane, if resources can express them.
 inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = RulesBy::kFile) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", std::move(text)});
@@ -39,7 +39,7 @@ inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = R
   return RuleIndex::Build(std::move(compiled.rules), {.guide = compiled.guide}).value();
 }
 
-// One call. It is made on the io thread, and the test waits for it.
+// One call. Run makes the call on the io thread and waits for its end.
 class BlockingCall final : public rpc::Call, public rpc::UnaryResponder {
  public:
   SteadyTime deadline() const override { return until; }
@@ -61,11 +61,11 @@ class BlockingCall final : public rpc::Call, public rpc::UnaryResponder {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return ended_; });
     }
-    test::Io().RunOn(0, [](net::EpollLoop&) {});  // until the handler has returned
+    test::Io().RunOn(0, [](net::EpollLoop&) {});  // waits until the handler has returned
   }
 
   SteadyTime until = SteadyTime::max();
-  bool cancels = false;  // as soon as it has begun
+  bool cancels = false;  // Run cancels the call right after its start
   rpc::Status status;
   std::string response;
 
@@ -95,7 +95,7 @@ descriptors:
 
 class RlsTest : public test::StoreTest {
  protected:
-  // Activates `rules`; from then on the service uses `settings`.
+  // Starts a new service with `rules` and `settings`. The counters in the store continue.
   void Serve(const std::string& rules, const EnvoySettings& settings = {},
              bool deny_cache = false) {
     ServeFrom(*store_, rules, settings, deny_cache);
@@ -108,7 +108,7 @@ class RlsTest : public test::StoreTest {
         Limiter::Dependencies{
             .store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
-    // On Redis, the rules come from resources; on the other stores, from files.
+    // With the store "redis", the rules come from resources; with the other stores, from files.
     limiter_->SetRules(
         IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, settings);
@@ -117,7 +117,7 @@ class RlsTest : public test::StoreTest {
     handler_ = methods.front().unary(test::Io().loop(0));
   }
 
-  // The answer of the service, or "code message" of an error.
+  // The answer of the service, as in rls_text.h. If the call fails: "code message".
   std::string Ask(std::string_view request) { return AskBytes(RequestOf(request)); }
   std::string AskBytes(const pb::RateLimitRequest& request) {
     return AskRaw(request.SerializeAsString());

@@ -1,9 +1,11 @@
-// Requests to Envoy's service, and its answers, as short texts for tables of tests.
+// Short texts for tables in tests: requests to Envoy's service, and the answers of the service.
 //
 //   "shop h3; path=/x,user=eve; plan=gold *5; k=v -2; k=v !10/minute"
-//     domain, the request's hits; descriptors: entries, hits, negative hits, a limit of its own
+//     The domain and the request's hits (h). Then the descriptors: entries, perhaps followed by
+//     hits (*), negative hits (-) or a limit (!).
 //   "OVER; OK 9/10 minute 20s name; OVER 0/1 hour 800s; OK; OK inf"
-//     overall; per descriptor: code, remaining/limit, unit, time until reset, name; or unlimited
+//     The overall code. Then each descriptor's code. If the descriptor has a limit, also
+//     remaining/limit, unit, time until reset and name; if it is unlimited, "inf". Then headers.
 #pragma once
 
 #include <envoy/service/ratelimit/v3/rls.pb.h>

@@ -34,7 +34,7 @@ std::string WithLimit(const std::string& limit) {
   return "domain: d\ndescriptors:\n- key: k\n  rate_limit: " + limit + "\n";
 }
 
-TEST(RuleFiles, EveryError_IsReportedWithItsPlace) {
+TEST(RuleFiles, Mistake_IsReportedWithItsPlace) {
   const std::string units = "are second, minute, hour, day, month, year, week";
   struct Row {
     std::string text;
@@ -52,7 +52,7 @@ TEST(RuleFiles, EveryError_IsReportedWithItsPlace) {
       {"domain: [d]", "0.yaml:1:9: domain: found a list; allowed is a name of 1 to 255 bytes"},
       {"domain: d\nrules: []",
        "0.yaml:2:1: rules: unknown key; allowed are domain, descriptors, all_or_nothing"},
-      {"domain: d\n[a]: b", "0.yaml:2:1: ?: found a list; allowed is only a text as a key"},
+      {"domain: d\n[a]: b", "0.yaml:2:1: ?: found a list; allowed as a key is a text"},
       {"domain: d\ndescriptors: x",
        "0.yaml:2:14: descriptors: found \"x\"; allowed is a list of descriptors"},
       {"domain: d\ndescriptors: [x]",
@@ -82,7 +82,7 @@ TEST(RuleFiles, EveryError_IsReportedWithItsPlace) {
       {"domain: d\ndescriptors: [{key: k, metadata: x}]",
        "0.yaml:2:34: descriptors[0].metadata: found \"x\"; allowed is a map"},
       {"domain: d\ndescriptors: [{key: k, metadata: {a: {[x]: 1}}}]",
-       "0.yaml:2:39: descriptors[0].metadata.a.?: found a list; allowed is only a text as a key"},
+       "0.yaml:2:39: descriptors[0].metadata.a.?: found a list; allowed as a key is a text"},
       {WithLimit("{requests_per_unit: 1}"),
        "0.yaml:4:15: descriptors[0].rate_limit.unit: is missing; allowed " + units},
       {WithLimit("{unit: fortnight, requests_per_unit: 1}"),
@@ -135,12 +135,14 @@ TEST(RuleFiles, EveryError_IsReportedWithItsPlace) {
        "[{algorithm: leaky_bucket, rate: 1/s, queue: 1}]}}",
        "0.yaml:4:3: descriptors: the key \"a\" has a leaky_bucket with delay or a token_bucket "
        "with "
-       "warmup, which cannot take hits back; allowed with all_or_nothing are the other limits"},
+       "warmup, which cannot take hits back; with all_or_nothing, only the other limits are "
+       "allowed"},
       {"domain: d\nall_or_nothing: true\ndescriptors:\n- key: a\n  descriptors:\n  - {key: b, "
        "rate_limit: {limits: [{algorithm: token_bucket, rate: 1/s, warmup: 1s}]}}",
        "0.yaml:6:5: descriptors: the key \"b\" has a leaky_bucket with delay or a token_bucket "
        "with "
-       "warmup, which cannot take hits back; allowed with all_or_nothing are the other limits"},
+       "warmup, which cannot take hits back; with all_or_nothing, only the other limits are "
+       "allowed"},
       {WithLimit("{unit: day, on_store_failure: panic}"),
        "0.yaml:4:45: descriptors[0].rate_limit.on_store_failure: found \"panic\"; allowed are "
        "local, allow, deny, error"},
@@ -225,7 +227,7 @@ descriptors:
   EXPECT_EQ(std::get<TokenBucket>(own.rate_limit->limits[0].limit).burst, 20);
 }
 
-TEST(RuleFiles, RequestsPerUnit_AreReadAsByEnvoysService) {
+TEST(RuleFiles, RequestsPerUnit_IsReadAsInEnvoysService) {
   const std::vector<std::pair<std::string, std::uint32_t>> rows = {
       {"0", 0},      {"5", 5},     {"1_000", 1'000}, {"0x10", 16},
       {"0XfF", 255}, {"0o17", 15}, {"0b1_01", 5},    {"4_294_967_295", 4'294'967'295},
@@ -263,7 +265,7 @@ descriptors:
   EXPECT_TRUE(top.at(2).shadow_mode && top.at(2).quota_mode);
 }
 
-TEST(RuleFiles, AliasesOfAliases_AreBounded) {
+TEST(RuleFiles, AliasesThatExpandTooFar_AreRefused) {
   std::string text = "domain: d\ndescriptors:\n- key: k\n  metadata:\n    a0: &a0 [1, 2]\n";
   for (int i = 1; i < 40; ++i) {
     text += fmt::format("    a{0}: &a{0} [*a{1}, *a{1}, *a{1}]\n", i, i - 1);

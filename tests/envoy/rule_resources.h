@@ -1,4 +1,4 @@
-// The rules of files as the resources of a control plane.
+// Converts the rules of files to resources of a control plane.
 #pragma once
 
 #include <charconv>
@@ -48,7 +48,8 @@ inline google::protobuf::Value ValueOfNode(const YamlNode& node) {
   return value;
 }
 
-// Resources have neither share_threshold nor value_to_metric, nor Sluice's own keys.
+// Returns false if a resource cannot express `from`: resources have no share_threshold, no
+// value_to_metric, and none of Sluice's own keys.
 inline bool FillDescriptor(const Descriptor& from, rules_pb::RateLimitDescriptor& to) {
   to.set_key(from.key);
   to.set_value(from.value);
@@ -76,7 +77,8 @@ inline bool FillDescriptor(const Descriptor& from, rules_pb::RateLimitDescriptor
   return can;
 }
 
-// The documents that a server makes of such resources. Empty if resources cannot express the rules.
+// Converts the rules to resources, and returns the documents that a server reads from these.
+// Returns nullopt if resources cannot express the rules.
 inline std::optional<std::vector<RuleDocument>> AsResources(const std::vector<RuleTree>& trees) {
   ::envoy::service::discovery::v3::DiscoveryResponse response;
   for (const RuleTree& tree : trees) {

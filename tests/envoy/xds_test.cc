@@ -1,4 +1,5 @@
-// The client of rules by xDS, against a control plane in this process on gRPC's own server.
+// The xDS client for rules, tested with a control plane in this process, which uses gRPC's own
+// server.
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -144,7 +145,7 @@ class ControlPlane final : public AggregatedDiscoveryService::Service {
   int nonce_ = 0;
 };
 
-// Takes sets of rules as the server does: compiles and answers them.
+// Takes sets of rules as the server does: parses each set, and reports its mistakes to the client.
 class Taker {
  public:
   XdsClient::Take take() {
@@ -241,8 +242,8 @@ TEST_F(XdsTest, GoodSet_IsTakenAndAcknowledged) {
   EXPECT_EQ(status.resources, 2U);
 }
 
-// Versions are opaque: if a control plane restarts, it counts from the beginning again.
-TEST_F(XdsTest, LowerVersionOrEmptySet_IsTaken) {
+// Versions are opaque: a control plane that restarts may count from the beginning again.
+TEST_F(XdsTest, LowerVersionWithEmptySet_IsTaken) {
   Start();
   plane_.NextRequest();
   plane_.Send(ResponseOf("7", {ConfigOf("shop", 5)}));
@@ -252,7 +253,7 @@ TEST_F(XdsTest, LowerVersionOrEmptySet_IsTaken) {
   EXPECT_THAT(taker_.trees(), IsEmpty());
 }
 
-TEST_F(XdsTest, BadSet_IsRefusedWithEveryErrorAndTheVersionInForce) {
+TEST_F(XdsTest, BadSet_RefusalHasEveryMistakeAndTheVersionInForce) {
   Start();
   plane_.NextRequest();
   plane_.Send(ResponseOf("1", {ConfigOf("shop", 5)}));
@@ -281,7 +282,7 @@ TEST_F(XdsTest, BadSet_IsRefusedWithEveryErrorAndTheVersionInForce) {
   EXPECT_THAT(client_->status().last_refusal, EndsWith("(and 2 more)"));
 }
 
-TEST_F(XdsTest, MalformedResourceOrOneOfAnotherType_IsRefused) {
+TEST_F(XdsTest, ResourceMalformedOrOfAnotherType_IsRefused) {
   Start();
   plane_.NextRequest();
   auto response = ResponseOf("1", {ConfigOf("shop", 5), ConfigOf("pay", 5)});
@@ -309,8 +310,8 @@ TEST_F(XdsTest, SameBadSetAgain_IsRefusedWithoutBeingCompiled) {
   EXPECT_EQ(client_->status().refused, 5U);
 }
 
-// The fingerprint is equal on all servers, although each may get the resources in another order.
-TEST(ResourceSetId, Fingerprint_DependsOnTheResourcesOnly) {
+// The fingerprint must be equal on all servers, even if they get the resources in different orders.
+TEST(ResourceSetId, Fingerprint_DependsOnResources_NotOnTheirOrderOrVersion) {
   const auto of = [](const std::vector<RateLimitConfig>& configs) {
     return IdOf(ResponseOf("1", configs)).fingerprint;
   };
@@ -324,7 +325,7 @@ TEST(ResourceSetId, Fingerprint_DependsOnTheResourcesOnly) {
   EXPECT_NE(of({}), of({one}));
 }
 
-TEST_F(XdsTest, NewerSetArrivesWhileOneIsCompiled_OnlyTheNewerIsAnswered) {
+TEST_F(XdsTest, NewerSetArrivesDuringCompilation_OnlyTheNewerIsAnswered) {
   Start();
   plane_.NextRequest();
   taker_.Hold();
@@ -367,8 +368,8 @@ TEST_F(XdsTest, ControlPlaneDownAtStart_IsFoundLater) {
   EXPECT_EQ(plane_.NextRequest().version_info(), "1");
 }
 
-// The client is destroyed while it waits for a response, and while a set is compiled.
-TEST_F(XdsTest, ClientIsDestroyed_StreamEnds_LaterAnswersAreIgnored) {
+// When the client is destroyed, its stream is open, and a set is being compiled.
+TEST_F(XdsTest, ClientIsDestroyed_LaterResultIsIgnored) {
   Start();
   plane_.NextRequest();
   taker_.Hold();
@@ -379,7 +380,7 @@ TEST_F(XdsTest, ClientIsDestroyed_StreamEnds_LaterAnswersAreIgnored) {
   done({});
 }
 
-TEST_F(XdsTest, Metadata_IsReadAsFromAFile) {
+TEST_F(XdsTest, Metadata_IsReadAsIfFromAFile) {
   Start();
   plane_.NextRequest();
   RateLimitConfig config = ConfigOf("shop", 5);

@@ -1,5 +1,5 @@
-// A serialized CheckLimitRequest is parsed without a crash. If it is refused, its request_id is
-// valid.
+// A serialized CheckLimitRequest is parsed without a crash. Even if it is refused, its request_id
+// is valid.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The bytes of a request's messages, including compressed ones, are split without a crash, and no
-// message exceeds the limit.
+// The bytes of a request are split into messages, and compressed messages are inflated, without a
+// crash. No message exceeds the limit.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// Bytes after a client's preface, whole or in pieces. Nothing crashes, and no call is left when the
-// connection is closed.
+// After a client's preface, bytes arrive at once or in pieces. Nothing crashes. When the connection
+// is closed, no call is left.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
-// Bytes of an HTTP client, whole or in pieces. Requests are read without a crash. A proxy's request
-// becomes a check that consumes, or an error.
+// The bytes of an HTTP client arrive at once or in pieces. Requests are read without a crash. As a
+// proxy's request, each becomes either a check that consumes or an error.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -23,7 +23,7 @@ void Ask(const HttpRequest& request) {
   if (parsed && check.demand.mode != Mode::kConsume) std::abort();
 }
 
-// Reads requests until one is refused.
+// Reads requests until the input ends or one is refused.
 void Read(std::string_view input, std::size_t piece) {
   std::optional<RequestReader> reader(std::in_place);
   std::string pending;

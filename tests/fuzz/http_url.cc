@@ -1,5 +1,5 @@
-// URLs that proxies pass on. Any query is read without a crash, an encoded value is decoded to the
-// original, and all spellings of a path become one.
+// URLs that proxies pass on. Any query is read without a crash. An encoded value is decoded to the
+// original. A path is normalized, and its encoded spelling becomes the same path.
 #include <google/protobuf/stubs/logging.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
@@ -31,7 +31,8 @@ HttpRequest WithQuery(std::string query) {
           .peer = {}};
 }
 
-// The attribute of a request. Aborts if the request is not accepted. Empty if it is not UTF-8.
+// Returns the attribute `name` of the request's check. Returns empty text if the check is not UTF-8
+// or has no such attribute. Aborts if the request is refused.
 std::string Attribute(const HttpRequest& request, const std::string& name) {
   const auto asked = ParseAuthRequest(request);
   if (!asked) std::abort();
@@ -53,7 +54,7 @@ bool Has(std::string_view text, std::string_view part) {
 
 void CheckPath(const std::string& url) {
   const std::string path = PathOf(url);
-  if (path.empty()) return;  // the header is empty, or the path is not UTF-8
+  if (path.empty()) return;  // the header is empty
   if (!path.starts_with('/') || Has(path, "//") || Has(path + "/", "/./") ||
       Has(path + "/", "/../")) {
     std::abort();
@@ -73,7 +74,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string input(reinterpret_cast<const char*>(data), size);
   static_cast<void>(sluice::ParseAuthRequest(sluice::WithQuery(input)));
-  if (!sluice::IsValidUtf8(input)) return 0;  // refused by the parser of checks
+  if (!sluice::IsValidUtf8(input)) return 0;  // the parser of checks refuses it
   const std::string value = "domain=d&x=" + sluice::Encoded(input);
   if (sluice::Attribute(sluice::WithQuery(value), "x") != input) std::abort();
   sluice::CheckPath(input);

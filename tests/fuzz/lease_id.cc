@@ -1,4 +1,4 @@
-// A lease id. If it is accepted, it can be written again with the same meaning.
+// A lease id is parsed without a crash. If it is accepted, it is written back as the same text.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Bytes of a Redis to a node that has logged in and waits for replies, whole or in pieces. Each
-// check and each reset is returned exactly once.
+// A `Node` that has logged in and waits for replies receives bytes, at once or in pieces. It hands
+// back each check and each reset exactly once.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

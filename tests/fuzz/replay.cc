@@ -1,5 +1,5 @@
-// Runs a fuzz target on every file of the given folders. Ignores other arguments: they are for
-// libFuzzer.
+// Runs a fuzz target on every file of the given folders. Ignores arguments that begin with '-':
+// they are for libFuzzer.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

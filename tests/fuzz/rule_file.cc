@@ -1,5 +1,5 @@
-// A rule file is parsed without a crash. If its rules are accepted, they can be indexed and
-// matched.
+// A rule file is parsed without a crash. If its rules are accepted, they are indexed and matched
+// without a crash. If not, each error has a text.
 #include <cstdlib>
 #include <string>
 #include <string_view>

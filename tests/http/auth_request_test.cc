@@ -46,7 +46,7 @@ Asked Ask(std::string query, HttpHeaders headers) {
   v1::CheckLimitRequest check;
   EXPECT_TRUE(check.ParseFromString(parsed->check));
   EXPECT_EQ(check.mode(), v1::MODE_UNSPECIFIED);
-  EXPECT_FALSE(check.has_max_wait()) << "token buckets never ask to wait";
+  EXPECT_FALSE(check.has_max_wait()) << "max_wait would let token buckets delay answers";
   EXPECT_TRUE(check.has_max_delay());
   return {.domain = check.domain(),
           .attributes = {check.attributes().begin(), check.attributes().end()},
@@ -76,7 +76,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
       {"max_wait=60s", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 429, 60'000}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
-      // Each proxy appends to the list. Its last item is from the proxy in front of Sluice.
+      // Each proxy appends to the list. The last item is from the proxy in front of Sluice.
       {"domain=shop&header.ip=X-Forwarded-For",
        {{"X-Forwarded-For", "192.0.2.1"}, {"x-forwarded-for", "192.0.2.2 , 192.0.2.3"}},
        {"shop", {{"ip", "192.0.2.3"}}}},
@@ -84,7 +84,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
        {{"Forwarded", "for=\"a"}, {"Forwarded", "for=192.0.2.3;proto=http"}},
        {"shop", {{"for", "for=192.0.2.3;proto=http"}}}},
       {"domain=shop&header.a=X-A", {{"X-A", "1, 2"}}, {"shop", {{"a", "1, 2"}}}},
-      // Nothing in a client's URL can add attributes or end the value.
+      // A client's URL can neither add attributes nor end the value early.
       {"domain=shop&path.endpoint=X-Original-URI",
        {{"X-Original-URI", "/pay%2f1?user=1&domain=x"}},
        {"shop", {{"endpoint", "/pay/1"}}}},
@@ -108,7 +108,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
         {"X-Sluice-Amount-Input-Tokens", "9007199254740992"},
         {"x-sluice-amount-bytes", "0"}},
        {"shop", {}, 1, 429, 800, {{"input_tokens", 9007199254740992}, {"bytes", 0}}}},
-      // A client's own headers have no effect if the proxy's URL has the domain.
+      // If the proxy's URL has the domain, a client's own X-Sluice headers have no effect.
       {"domain=shop",
        {{"X-Sluice-Domain", "x"}, {"X-Sluice-Attr-Plan", "gold"}, {"X-Sluice-Cost", "0"}},
        {"shop", {}}},
@@ -139,7 +139,8 @@ TEST(AuthRequest, Paths_AreNormalized) {
   }
 }
 
-// If such a header caused an error, a client could avoid the check by choosing such a path.
+// Some proxies allow a request on an error. If such a header caused an error, a client could use it
+// to avoid the check.
 TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {
@@ -168,7 +169,7 @@ TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
             (Asked{"d", {{"user", "%FF"}}}));
 }
 
-TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
+TEST(AuthRequest, InvalidRequest_ErrorSaysWhereAndWhatIsWrong) {
   const struct {
     std::string query;
     HttpHeaders headers;

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// CheckLimit with an outcome chosen by the attribute "say".
+// A CheckLimit whose outcome depends on the attribute "say".
 class FakeCheckLimit final : public rpc::UnaryHandler {
  public:
   struct Seen {
@@ -103,14 +103,14 @@ class CheckRoutesTest : public HttpServerTest {
 TEST_F(CheckRoutesTest, Json_HasTheFieldsOfTheApi) {
   const std::string answer =
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer x\r\n");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is no error";
   EXPECT_THAT(answer, HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(answer, HasSubstr(R"("decision":"DECISION_DENIED","retryAfter":"0.000000001s")"));
   EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "the field is present, although it is 0";
-  EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers see headers";
+  EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers can read headers";
 }
 
-TEST_F(CheckRoutesTest, Json_LargeAnswer_ArrivesWholeInALaterIteration) {
+TEST_F(CheckRoutesTest, Json_LargeAnswer_ArrivesWhole) {
   const std::string id(2000, 'x');
   const std::string answer =
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer " + id + "\r\n");
@@ -135,7 +135,7 @@ TEST_F(CheckRoutesTest, Json_SeveralLargeAnswers_EachIterationWritesOne) {
   }
 }
 
-TEST_F(CheckRoutesTest, Json_Invalid_ErrorSaysWhatIsWrong) {
+TEST_F(CheckRoutesTest, Json_InvalidRequest_ErrorSaysWhatIsWrong) {
   EXPECT_THAT(Post("{"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("{\"code\":3,\"message\":\"body: ")));
   EXPECT_THAT(Post(R"({"domian":"d"})"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("domian")));
@@ -247,7 +247,7 @@ TEST_F(CheckRoutesTest, ClientGoneAfterTheAnswer_AnswerIsNotLost) {
   EXPECT_EQ(seen_.lost, 0);
 }
 
-TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreFreed) {
+TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreCanceled) {
   HttpClient client(address_);
   client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));

@@ -109,7 +109,7 @@ TEST_F(HttpConnection_Test, PipelinedRequests_AreAnsweredInTheirOrder) {
   EXPECT_THAT(client.ReadUntil("ok\n"), HasSubstr("\r\n\r\n2\nHTTP/1.1 200 OK\r\n"));
 }
 
-TEST_F(HttpConnection_Test, PipelinedRequestsOfAClientThatDoesNotRead_AreHeldBack) {
+TEST_F(HttpConnection_Test, PipelinedRequests_ClientDoesNotRead_AreHeldBack) {
   constexpr int kRequests = 20'000;
   std::atomic<int> handled = 0;
   Start({{"/", AnsweredBy([&] {
@@ -125,12 +125,12 @@ TEST_F(HttpConnection_Test, PipelinedRequestsOfAClientThatDoesNotRead_AreHeldBac
   ASSERT_TRUE(Eventually([&] { return handled >= 100; }));
   for (int i = 0; i < 20; ++i) threads_.RunOnEach([](net::EpollLoop&) {});
   EXPECT_LT(handled, 2'000)
-      << "64 KB in the connection, 64 KB in the transport, and the buffers of the kernel";
+      << "answers fill 64 KB in the connection, 64 KB in the transport, and the kernel's buffers";
   EXPECT_EQ(Count(client.ReadUntil("not found\n"), "HTTP/1.1 200 OK"), kRequests);
   EXPECT_EQ(handled, kRequests);
 }
 
-TEST_F(HttpConnection_Test, SlowHandler_IsAnsweredFromAnyThread) {
+TEST_F(HttpConnection_Test, SlowHandler_MayAnswerFromAnyThread) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(Get("/slow?7"));
@@ -143,7 +143,7 @@ TEST_F(HttpConnection_Test, SlowHandler_IsAnsweredFromAnyThread) {
   EXPECT_THAT(client.ReadUntil("7\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpConnection_Test, HandlerThatDropsItsResponder_Answers503) {
+TEST_F(HttpConnection_Test, HandlerDropsItsResponder_ClientGets503) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(Get("/slow"));
@@ -154,7 +154,7 @@ TEST_F(HttpConnection_Test, HandlerThatDropsItsResponder_Answers503) {
   EXPECT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpConnection_Test, AnswerAfterTheClientOrTheServerHasGone_IsDropped) {
+TEST_F(HttpConnection_Test, ClientOrServerIsGone_LaterAnswerIsDropped) {
   Start(Routes());
   {
     HttpClient client(address_);
@@ -172,7 +172,7 @@ TEST_F(HttpConnection_Test, AnswerAfterTheClientOrTheServerHasGone_IsDropped) {
   slow_.Answer();
 }
 
-TEST_F(HttpConnection_Test, HalfCloseByTheClient_StillGetsTheAnswers) {
+TEST_F(HttpConnection_Test, HalfCloseByTheClient_AnswersStillArrive) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(Get("/slow?1") + std::string(kGet));
@@ -194,7 +194,7 @@ TEST_F(HttpConnection_Test, HalfCloseWithinARequest_ConnectionIsClosed) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerEvenIfMoreArrives) {
+TEST_F(HttpConnection_Test, BodyIsRefused_ClientGetsTheAnswerEvenIfItSendsMore) {
   Start(Routes());
   for (int i = 0; i < 20; ++i) {
     HttpClient client(address_);
@@ -204,14 +204,14 @@ TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerEvenIfMoreArrives) {
   }
 }
 
-TEST_F(HttpConnection_Test, RefusedClientThatKeepsSending_IsStopped) {
+TEST_F(HttpConnection_Test, RefusedClientKeepsSending_ConnectionIsClosed) {
   Start(Routes());
   HttpClient client(address_);
   client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
   const std::string piece(64 * 1024, 'x');
   std::size_t sent = 0;
   while (sent < 16 * net::Transport::kMaxDiscarded && client.Send(piece)) sent += piece.size();
-  EXPECT_LT(sent, 3 * net::Transport::kMaxDiscarded);  // the kernel's buffers hold some of it
+  EXPECT_LT(sent, 3 * net::Transport::kMaxDiscarded);  // the kernel's buffers hold some bytes
 }
 
 TEST_F(HttpConnection_Test, Expect100_IsAnsweredBeforeTheBody) {
@@ -224,7 +224,7 @@ TEST_F(HttpConnection_Test, Expect100_IsAnsweredBeforeTheBody) {
   EXPECT_THAT(client.ReadUntil("body\n"), StartsWith("HTTP/1.1 200 OK"));
 }
 
-TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_IsAnswered408) {
+TEST_F(HttpConnection_Test, RequestArrivesTooSlowly_IsAnsweredWith408) {
   Start(Routes(), {.request_time = 30ms});
   for (const std::string part :
        {"G", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo"}) {
@@ -235,7 +235,7 @@ TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_IsAnswered408) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-// If a byte arrives now and then, that does not extend the time for a request.
+// Single bytes that arrive now and then do not extend the time for a request.
 TEST_F(HttpConnection_Test, RequestByteByByte_HasTheSameTimeout) {
   Start(Routes(), {.request_time = 100ms});
   HttpClient client(address_);
@@ -278,7 +278,7 @@ TEST_F(HttpConnection_Test, Connection_TooOld_EndsWithItsNextAnswer) {
   EXPECT_EQ(old.ReadAll(), "");
 }
 
-TEST_F(HttpConnection_Test, ClientThatDoesNotReadItsAnswer_IsClosed) {
+TEST_F(HttpConnection_Test, ClientDoesNotReadItsAnswer_ConnectionIsClosed) {
   Start(Routes(), {.answer_time = 50ms});
   for (const std::string connection : {"keep-alive", "close"}) {
     HttpClient client(address_);

@@ -1,4 +1,4 @@
-// An HTTP server on a unix socket with two io threads, and clients that send raw bytes.
+// An HTTP server with two io threads on a unix socket, and clients that send raw bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ class HttpClient {
  public:
   explicit HttpClient(const Address& address) : socket_(net::BlockingSocket::ConnectTo(address)) {}
 
-  // Returns false if the server closes before it has read everything.
+  // Returns false if the server closes before all bytes are sent.
   bool Send(std::string_view bytes) { return socket_.SendAll(bytes); }
   void FinishSending() { socket_.FinishSending(); }
 
-  // Reads until `end` was received or the server closes.
+  // Reads until the received bytes end with `end`, or the server closes.
   std::string ReadUntil(std::string_view end) {
     std::string read;
     while (!read.ends_with(end)) {
@@ -53,7 +53,7 @@ class HttpServerTest : public ::testing::Test {
     server_ = HttpServer::Start(threads_, address_, std::move(routes), options).value();
   }
 
-  // The whole response to one request on a new connection.
+  // Sends `request` on a new connection, and returns all bytes until the server closes.
   std::string Ask(const std::string& request) {
     HttpClient client(address_);
     client.Send(request);

@@ -146,7 +146,7 @@ TEST_F(HttpServer_Test, Start_AddressInUse_Fails) {
   EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }
 
-TEST_F(HttpServer_Test, OnTcp_TakesAFreePort) {
+TEST_F(HttpServer_Test, Start_OnTcpWithoutPort_ListensOnAFreePort) {
   const auto server =
       HttpServer::Start(threads_, {.host = "127.0.0.1", .unix_path = {}}, Routes()).value();
   const Address bound = server->address();
@@ -193,7 +193,8 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
   EXPECT_EQ(client.error(), "end");
 }
 
-// A new connection goes to the thread with fewer connections. No connection of that thread is idle.
+// A new connection goes to the thread with fewer connections. Here, that thread has no connection
+// that it could close.
 TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
   MetricsRegistry metrics;
   Start(Routes(), {.max_connections = 1, .metrics = &metrics});
@@ -250,7 +251,7 @@ HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>&
 
 class HttpServer_Full : public HttpServer_OneThread {
  protected:
-  // Starts the server, and takes all places with requests that wait for their answers.
+  // Starts the server, and fills all places with connections whose requests wait for their answers.
   void StartFull(HttpOptions options) {
     options.metrics = &metrics_;
     auto routes = Routes();
@@ -332,7 +333,7 @@ TEST_F(HttpServer_OneThread, TooManyConnections_StuckOnesMakeRoomBeforeIdleOnes)
   EXPECT_THAT(idle.ReadUntil("ok\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpServer_OneThread, UnreadAnswersExceedTheirMemory_OldestConnectionIsClosed) {
+TEST_F(HttpServer_OneThread, UnreadAnswersExceedTheMemoryLimit_OldestConnectionIsClosed) {
   MetricsRegistry metrics;
   std::atomic<int> answered = 0;
   StartOnOneThread({{"/big", AnsweredBy([&] {
@@ -379,7 +380,7 @@ TEST_F(HttpServer_OneThread, DelayedAnswers_TakeAtMostHalfOfThePlaces) {
   clients[3]->ReadUntil("done\n");
   clients[0]->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return count == 6; }));
-  EXPECT_FALSE(may_wait.back()) << "the second is delayed, the third and the fifth wait";
+  EXPECT_FALSE(may_wait.back()) << "the second is delayed, the third and fifth wait for answers";
   clients[1].reset();
   clients[2].reset();
   ASSERT_TRUE(Eventually([&] { return server_->connections() == 3; }));
@@ -452,8 +453,8 @@ class FileLimit {
   rlimit before_{};
 };
 
-// In a process with 400 descriptors, 400 idle HTTP connections must not use all of them, since gRPC
-// callers need some, too. The same is true for connections that wait for a slow thread.
+// A process may have 400 descriptors. 400 idle HTTP connections must not use all descriptors, since
+// gRPC callers need some, too. The same is true for connections that wait for a slow thread.
 TEST(HttpServer_WithFewDescriptors, IdleConnections_DoNotBlockOthers) {
   constexpr int kFiles = 400;
   constexpr int kCallers = 200;

@@ -13,7 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using Progress = RequestReader::Progress;
 
-// Feeds `bytes` in pieces of `step`. Bytes that were not used are passed again.
+// Passes `bytes` to the reader in pieces of `step` bytes. Passes unused bytes again, before the
+// next piece.
 Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
   std::string input;
   while (!bytes.empty()) {
@@ -47,7 +48,8 @@ TEST(RequestReader, Request_SplitAnywhere_IsTheSame) {
   }
 }
 
-// An assertion of Beast fails if a body has no chunk but the last one, and that arrives in pieces.
+// If Beast got an empty chunked body in pieces, one of its assertions would fail. So the reader
+// waits for all five bytes.
 TEST(RequestReader, EmptyChunkedBody_SplitAnywhere_IsDone) {
   const std::string bytes =
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";

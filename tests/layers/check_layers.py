@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Enforces the layers of docs/architecture.md on the source tree: which folder may include which
-folder and which library, and that neither units (a header with its .cc) nor folders include each
-other in cycles.
+"""Enforces the layers of docs/architecture.md on the source tree. A folder may include only certain
+folders and libraries. Neither units (a header with its .cc) nor folders may include each other in
+cycles. Also checks how headers begin, and that only base/clock reads the time.
 
 Usage: check_layers.py SRC          prints each violation, with file and line or the members of the
-                                    cycle; exit status 1 if any
+                                    cycle; exits with status 1 if it finds any
        check_layers.py --self-test  plants each kind of violation in a temporary tree and checks
                                     that it is found
 """
@@ -39,8 +39,8 @@ ROWS = {
 }
 # Programs other than the server may include only these folders, and the generated API. The tool
 # validates rules as the server does, so it may include the server's parser. The load generator
-# parses answers itself and does not include the generated API. Replay applies rules as the server
-# does, with its code, to a log.
+# parses answers itself and does not include the generated API. Replay applies rules to a log with
+# the server's code.
 SIDE = {
     "client": {"base", "net"},
     "console": {"base", "net", "client", "http", "match"},
@@ -85,7 +85,7 @@ HEADER_START = re.compile(r"\A((//[^\n]*\n)+\s*#pragma once\n|#pragma once\n\s*/
 
 
 def folder_of(path):
-    """The folder in the tables that a file (relative to src) belongs to, or None."""
+    """The folder in ROWS or SIDE to which the file belongs, or None. `path` is relative to src."""
     parts = pathlib.PurePosixPath(path).parts[:-1]
     for depth in range(len(parts), 0, -1):
         folder = "/".join(parts[:depth])
@@ -119,7 +119,7 @@ def faults_of_file(src, path):
         return
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".h" and not HEADER_START.match(text):
-        yield 1, "a header begins with a comment that says what it is, then #pragma once"
+        yield 1, "a header must begin with #pragma once and a comment that says what it is"
     for number, line in enumerate(text.splitlines(), start=1):
         include = INCLUDE.match(line)
         if include:
@@ -128,7 +128,7 @@ def faults_of_file(src, path):
                 yield number, fault
         code = line.split("//")[0]
         if ASKS_THE_TIME.search(code) and relative not in ("base/clock.h", "base/clock.cc"):
-            yield number, "only base/clock reads the time; take a Time, Clock or SteadyTime"
+            yield number, "only base/clock may read the time; take a Time, Clock or SteadyTime"
 
 
 def unit_of(path):
@@ -140,8 +140,8 @@ def parent_of(path):
 
 
 def cycles(src, node_of):
-    """The groups of files that include each other in cycles, as sorted lists. `node_of` returns the
-    unit or the folder of a file."""
+    """The groups of nodes that include each other in cycles, as sorted lists. `node_of` returns the
+    node of a file: its unit or its folder."""
     paths = [path for path in sorted(src.rglob("*")) if path.suffix in (".h", ".cc")]
     names = {path.relative_to(src).as_posix() for path in paths}
     graph = {}

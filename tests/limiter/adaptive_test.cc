@@ -1,5 +1,5 @@
-// Limits that follow the load, through the limiter: outcomes, metrics, and rules that are replaced
-// while slots are held.
+// Limits that follow the load, tested through the limiter: outcomes, metrics, and rules that are
+// replaced while slots are held.
 #include <map>
 
 #include "limiter/lease_name.h"
@@ -58,7 +58,7 @@ class AdaptiveLeaseTest : public LimiterTest {
     for (int i = 0; i < 1000 && LimitNow() < 20; ++i) Hold(LimitNow(), milliseconds(500));
     ASSERT_GE(LimitNow(), 20);
   }
-  // Whether the limit falls if a hold of a tenth of a second ends with `usage`.
+  // Whether the limit falls if slots are held for the time `held` and then released with `usage`.
   bool Lowers(const LeaseUsage& usage, Duration held = milliseconds(100)) {
     Rise();
     Hold(LimitNow(), held, usage);
@@ -75,7 +75,7 @@ class AdaptiveLeaseTest : public LimiterTest {
   }
 };
 
-TEST_F(AdaptiveLeaseTest, Release_ReportsTheOutcome) {
+TEST_F(AdaptiveLeaseTest, Release_SlowOrOverloaded_LowersTheLimit) {
   EXPECT_FALSE(Lowers({}));
   EXPECT_TRUE(Lowers({}, seconds(2)));
   EXPECT_TRUE(Lowers({.outcome = HoldOutcome::kOverload}));
@@ -160,7 +160,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_NoMoreSlotsAreTaken_LimitFallsFromItsNe
   EXPECT_EQ(HeldNow(), 0);
   EXPECT_EQ(LimitNow(), 10);
   Hold(10, seconds(2));
-  EXPECT_LT(LimitNow(), 10) << "it falls at once, not first from 20 to 10";
+  EXPECT_LT(LimitNow(), 10) << "the limit falls from 10, not from 20";
 }
 
 TEST_F(AdaptiveLeaseTest, LimitIsLowered_EarlierFastHoldDoesNotRaiseItAgain) {
@@ -173,7 +173,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_EarlierFastHoldDoesNotRaiseItAgain) {
   Hold(10, milliseconds(500));
   EXPECT_EQ(LimitNow(), 10);
   Use(kFifty);
-  EXPECT_EQ(LimitNow(), 10) << "it has to rise again";
+  EXPECT_EQ(LimitNow(), 10) << "the limit must rise again";
 }
 
 TEST_F(AdaptiveLeaseTest, MinIsRaised_LimitIsTheNewMinAndRisesFromIt) {
@@ -186,7 +186,7 @@ TEST_F(AdaptiveLeaseTest, MinIsRaised_LimitIsTheNewMinAndRisesFromIt) {
   EXPECT_EQ(LimitNow(), 30) << "not below the minimum";
   EXPECT_EQ(HeldNow(), 0);
   for (int i = 0; i < 2; ++i) Hold(30, milliseconds(500));
-  EXPECT_GT(LimitNow(), 30) << "it rises at once, not first from 20 to 30";
+  EXPECT_GT(LimitNow(), 30) << "the limit rises from 30, not from 20";
 }
 
 TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
@@ -198,7 +198,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
   EXPECT_EQ(Check().decision, Decision::kDenied);
   clock_.Advance(milliseconds(500));
   End(id);
-  EXPECT_EQ(LimitNow(), 20) << "the rule that granted the slots allows no more";
+  EXPECT_EQ(LimitNow(), 20) << "the rule that granted the slots allows at most 20";
   for (int i = 0; i < 5; ++i) Hold(LimitNow(), milliseconds(500));
   EXPECT_GT(LimitNow(), 20);
   for (int i = 0; i < 1000 && LimitNow() > 1; ++i) Hold(LimitNow(), seconds(2));
@@ -250,7 +250,7 @@ TEST_F(AdaptiveLeaseTest, LatencyIsChanged_LeaseIsJudgedByTheRuleThatGrantedIt) 
   EXPECT_GE(LimitNow(), lower) << "with the new latency, this hold is not too slow";
 }
 
-TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachCountsTheSlotsOfBothAgainstItsOwnLimit) {
+TEST_F(AdaptiveLeaseTest, ServersWithDifferentRules_EachCountsAllSlotsAgainstItsOwnLimit) {
   MetricsRegistry metrics;
   FragileStore local(clock_);
   Fallback fallback(clock_);
@@ -273,7 +273,7 @@ TEST_F(AdaptiveLeaseTest, ServersWithTwoVersions_EachCountsTheSlotsOfBothAgainst
   EXPECT_EQ(HeldNow(), 0);
   const CheckAnswer taken = ask(Mode::kConsume);
   EXPECT_EQ(taken.decision, Decision::kAllowed);
-  EXPECT_EQ(LimitNow(), 10) << "the newer bounds limit what was learned";
+  EXPECT_EQ(LimitNow(), 10) << "the newer rule bounds the learned limit";
   EXPECT_EQ(HeldNow(), 1);
   End(taken.lease->id);
   EXPECT_EQ(HeldNow(), 0);

@@ -1,4 +1,4 @@
-// Limits that count other amounts of a request than its cost.
+// Limits that count amounts of a request other than its cost.
 #include <gmock/gmock.h>
 
 #include "tests/limiter/fixture.h"
@@ -41,7 +41,7 @@ class AmountsTest : public LimiterTest {
 
 class ModelTest : public AmountsTest {
  protected:
-  // The rules count requests, tokens and money of a model's users.
+  // The rule's limits count requests, tokens and money.
   ModelTest() {
     SetRules(
         {RuleOf("model", {Counting(PerMinute(3), {{"requests", 1}}),
@@ -73,13 +73,13 @@ TEST_F(ModelTest, Peek_ReportsTheUnits_TakesNothing) {
   EXPECT_EQ(Text(Consume({})), "allowed 2/1 100/0 1000/0");
 }
 
-TEST_F(ModelTest, CostOfZero_IsAPeek_UnlessThereAreAmounts) {
+TEST_F(ModelTest, CostOfZero_IsAPeek_UnlessAnAmountIsAboveZero) {
   EXPECT_EQ(Text(Ask(Request(Mode::kConsume, 0, {{"input", 0}}))), "allowed 3/0 100/0 1000/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kConsume, 0, {{"input", 20}}))), "allowed 3/0 80/20 940/60");
   EXPECT_EQ(Text(Ask(Request(Mode::kPeek, 0, {}))), "allowed 3/0 80/0 940/0");
 }
 
-TEST_F(ModelTest, AmountWithTheNameRequests_MayBeGiven) {
+TEST_F(ModelTest, AmountNamedRequests_IsTheNumberOfRequests) {
   EXPECT_EQ(Text(Consume({{"requests", 2}})), "allowed 1/2 100/0 1000/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {{"requests", 1}}))), "allowed 2/1 100/0 1000/0");
 }
@@ -132,7 +132,7 @@ TEST_F(AmountsTest, OverrideWithOtherWeights_UsesTheSameCounters) {
   EXPECT_EQ(Text(Ask(large)), "allowed 10/60");
 }
 
-TEST_F(AmountsTest, LimitsOfTheCost_IgnoreAmounts) {
+TEST_F(AmountsTest, LimitThatCountsTheCost_IgnoresAmounts) {
   SetRules({RuleOf("r", {PerMinute(10), Counting(PerMinute(10), {{"bytes", 1}})})});
   EXPECT_EQ(Text(Ask(Request(Mode::kConsume, 4, {{"bytes", 7}}))), "allowed 6/4 3/7");
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 0, {{"bytes", 1}}))), "allowed 6/0 2/1");
@@ -144,7 +144,7 @@ TEST_F(AmountsTest, RequestWithoutCountedAmounts_TakesNothing) {
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 1, {}))), "allowed 5/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {}))), "allowed 5/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 1, {{"bytes", 6}}))), "denied 0/6");
-  EXPECT_EQ(Text(Consume({})), "denied 0/0") << "but it is denied while there is a debt";
+  EXPECT_EQ(Text(Consume({})), "denied 0/0") << "a debt denies even a request that takes nothing";
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {}))), "allowed 0/0");
   clock_.Advance(seconds(1));
   EXPECT_EQ(Text(Consume({})), "allowed 0/0");
@@ -161,10 +161,10 @@ TEST_F(ModelTest, AmountThatNoRuleCounts_IsIgnoredAndNamed) {
   EXPECT_THAT(log.Lines("which no rule of the domain counts"),
               ElementsAre("warning domain \"shop\": a check has an amount \"inptu\", which no rule "
                           "of the domain counts"))
-      << "once a second";
+      << "logged once a second";
 }
 
-// Callers choose the names of amounts and domains, so neither may become a label.
+// Callers choose the names of amounts and domains. A name that no rule has must not become a label.
 TEST_F(ModelTest, UnknownDomain_AnswerNamesTheAmounts_DomainIsNoLabel) {
   call_.request = Request(Mode::kConsume, 1, {{"output", 1}});
   call_.request.domain = "shoop";
@@ -183,10 +183,10 @@ TEST_F(AmountsTest, BlockedRequest_AnswerNamesUncountedAmounts) {
   other.match = {{"user", {}}};
   SetRules({blocked, other});
   EXPECT_THAT(Consume({{"bytes", 1}, {"byte", 1}}).uncounted_amounts, ElementsAre("byte"))
-      << "bytes are counted by a rule that does not match";
+      << "the rule other counts bytes, although it does not match";
 }
 
-TEST_F(AmountsTest, Slots_AreTheUnitsThatTheirLimitCounts) {
+TEST_F(AmountsTest, ConcurrencyWithCounts_TakesOneSlotPerCountedUnit) {
   SetRules({RuleOf("r", {Counting(Concurrency{.limit = 10, .ttl = seconds(30)}, {{"gpus", 2}})})});
   const CheckAnswer held = Consume({{"gpus", 3}});
   EXPECT_EQ(Text(held), "allowed 4/6");

@@ -1,5 +1,5 @@
-// After an outage, the store is charged for the units that servers admitted without it: once for
-// each unit, as soon as it takes them.
+// After an outage, servers charge the store for the units that they admitted without the store.
+// They charge each unit once, as soon as the store accepts charges.
 #include <string>
 
 #include "tests/limiter/outage_fixture.h"
@@ -56,7 +56,7 @@ TEST_F(ChargeBackTest, LongOutage_BucketsAreChargedOnlyForUnitsNotRefilled) {
   EXPECT_GE(left, 0);
   EXPECT_LE(left, 3);
   EXPECT_LE(server(0).Peek().retry_after.value_or(Duration::zero()), seconds(1))
-      << "each server rounds up, so at most three tokens are missing";
+      << "each server rounds its charge up, so at most three tokens are missing";
 }
 
 TEST_F(ChargeBackTest, StoreStillDown_PendingChargesAreKept) {
@@ -72,7 +72,7 @@ TEST_F(ChargeBackTest, StoreStillDown_PendingChargesAreKept) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
 }
 
-// The store may have run the check: if it were charged again, it would count twice.
+// The store may have run the check. If its units were charged again, they would count twice.
 TEST_F(ChargeBackTest, UnknownOutcome_IsNotChargedBack) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Stall(StoreFailure::kTimeout);
@@ -81,7 +81,7 @@ TEST_F(ChargeBackTest, UnknownOutcome_IsNotChargedBack) {
   EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60u);
 }
 
-// As above, for the charge itself: the store may have run it, although its reply was lost.
+// The store may have run the charge, although the reply was lost.
 TEST_F(ChargeBackTest, ChargeBackOfUnknownOutcome_IsNotSentAgain) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Lose();
@@ -109,8 +109,8 @@ TEST_F(ChargeBackTest, StoreTakesACharge_TheOtherChargesFollowTogether) {
   EXPECT_EQ(server(0).fallback.charges.size(), 0u);
 }
 
-// The store cannot read one counter. This is no outage: the store decides all others. The units of
-// the unreadable counter wait. They do not cause a call to the store every 10 ms.
+// The store cannot read one counter. This is no outage: the store decides by all other counters.
+// The units of the unreadable counter wait, and are not sent to the store every 10 ms.
 TEST_F(ChargeBackTest, StoreCannotReadOneCounter_OthersAreDecided_UnitsAreChargedLater) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
@@ -155,7 +155,8 @@ TEST_F(ChargeBackTest, ServerStopsInAnOutage_LogsWhatIsLost) {
   EXPECT_EQ(log.CountLines("the changes of 1 leases are lost"), 1);
 }
 
-// Without this, checks would stay local until the clock reaches its old time again.
+// If the grace period did not end, checks would stay local until the clock reaches its old time
+// again.
 TEST_F(ChargeBackTest, ClockIsSetBackAfterAnOutage_StoreDecidesAtOnce) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
   Lose();

@@ -33,7 +33,7 @@ TEST_F(LimiterTest, DomainWithoutRuleFile_IsUnknown) {
   EXPECT_FALSE(Check().unknown_domain) << "the next request of the same call";
 }
 
-TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetry) {
+TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetryAfter) {
   SetRules({RuleOf("two", {PerMinute(2)})});
   EXPECT_EQ(Check().decision, Decision::kAllowed);
   clock_.Advance(seconds(10));
@@ -218,7 +218,8 @@ TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   }
 }
 
-// If the failure policy decided, a caller could get its decision by sending too short a deadline.
+// If the failure policy decided, a caller could get the policy's decision by sending a deadline
+// that is too short.
 TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   for (const OnStoreFailure policy :
@@ -251,7 +252,7 @@ TEST_F(LimiterTest, NextCall_DoesNotUndoTheLateCheckOfThePreviousCall) {
   CheckRequest request;
   request.deadline = SteadyNow();
   EXPECT_FALSE(TryAsk(request));
-  EXPECT_FALSE(store_.late->undo) << "it was admitted";
+  EXPECT_FALSE(store_.late->undo) << "the late check was admitted";
 }
 
 TEST_F(LimiterTest, RulesAreReplaced_NextCallUsesThem_CountersContinue) {

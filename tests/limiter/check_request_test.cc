@@ -29,7 +29,7 @@ TEST(CheckRequest, UnitsOf_IsTheWeightedSumOfTheCountedAmounts) {
       {7, kConsume, {{"in", 5}, {"out", 2}}, {{"in", 3}, {"out", 15}}, 45},
       {7, kConsume, {{"in", 5}}, {{"out", 15}}, 0},
       {7, kConsume, {{"in", 5}}, {{"cost", 1}, {"in", 1}, {"requests", 1}}, 13},
-      // If the number of requests is not given, the mode determines it.
+      // If the number of requests is not given, the mode and the cost determine it.
       {7, kConsume, {}, {{"requests", 1}}, 1},
       {7, Mode::kPeek, {}, {{"requests", 2}}, 2},
       {7, Mode::kCharge, {}, {{"requests", 1}}, 0},
@@ -155,18 +155,23 @@ TEST(CheckRequest, LargestValueOfEachField_IsValid) {
   request.domain = domain;
   request.attributes.assign(64, {name, value});
   request.cost = kMaxCost;
+  std::vector<std::string> amounts;
+  for (std::size_t i = 0; i < kMaxAmounts; ++i) amounts.push_back(name.substr(1) + char('a' + i));
+  for (const std::string& amount : amounts) request.amounts.push_back({amount, kMaxCost});
   request.demand.max_wait = std::chrono::days(365);
   EXPECT_TRUE(request.Validate());
 }
 
-// Handlers use one request for all their calls.
-TEST(CheckRequest, Clear_ClearsEveryField) {
+// A handler reuses one request object for all its calls.
+TEST(CheckRequest, Clear_ResetsEachField) {
   const IndexedLimit limit;
   CheckRequest request;
   request.domain = "shop";
   request.attributes = {{"user", "42"}};
   request.cost = 7;
+  request.amounts = {{"tokens", 500}};
   request.demand = {.mode = Mode::kRefund};
+  request.lease_ttl = std::chrono::seconds(60);
   request.deadline = SteadyTime();
   request.in_order = request.ask_store = request.charge_decides = true;
   request.may_lease = false;
@@ -177,7 +182,9 @@ TEST(CheckRequest, Clear_ClearsEveryField) {
   EXPECT_EQ(request.domain, "");
   EXPECT_TRUE(request.attributes.empty());
   EXPECT_EQ(request.cost, 1);
+  EXPECT_TRUE(request.amounts.empty());
   EXPECT_EQ(request.demand, Demand());
+  EXPECT_FALSE(request.lease_ttl);
   EXPECT_EQ(request.deadline, SteadyTime::max());
   EXPECT_FALSE(request.in_order || request.ask_store || request.charge_decides);
   EXPECT_TRUE(request.may_lease);

@@ -61,8 +61,8 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit) {
   }
 }
 
-// The store has denied a check that takes 3 and 5 units of two counters of ten units. The second
-// counter denied.
+// The store denied a check that takes 3 units of counter "k" and 5 units of counter "l". Only "l"
+// denied.
 TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt) {
   struct Asks final : StoreCheck {
     Asks(std::int64_t first, std::int64_t second) {
@@ -95,7 +95,7 @@ TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt) {
   }
 }
 
-TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
+TEST(DenyCache, UnitsAreBeingGivenBack_DenialsOfThisCounterAreNotUsed) {
   Clearings clearings;
   DenyCache cache(clearings);
   clearings.Begin("k");
@@ -142,8 +142,8 @@ TEST(DenyCache, Denial_IsValidForOneSecond_TimesCountDown) {
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
 }
 
-// This server knows only that the store decided before the answer came.
-TEST(DenyCache, StoreDecidedLate_RetryAtRetryAfterIsNotTooEarly) {
+// The store may have decided just before its answer arrived.
+TEST(DenyCache, StoreMayDecideLate_RetryAfterCountsFromTheAnswer) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, milliseconds(300)));
@@ -303,8 +303,8 @@ TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// With `charge_decides`, a charge is denied without being counted only if a limit is exceeded. A
-// denied consume shows only that the limit is full, so the first charge is still counted.
+// If a limit is known to be exceeded, a charge with `charge_decides` is denied and not counted.
+// After a denied consume, the limit is only known to be full, so the first charge is still counted.
 TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
@@ -319,8 +319,8 @@ TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore)
   EXPECT_EQ(Ask("b", Mode::kCharge, true).source, Source::kStore);
 }
 
-// The charge itself can never fit, but other checks can when the window ends.
-TEST_F(DenyCacheTest, ChargeThatDecidesBeyondTheWholeLimit_OthersLearnWhenToRetry) {
+// The charge can never fit. Other checks fit when the window ends.
+TEST_F(DenyCacheTest, ChargeThatDecides_CostIsAboveTheLimit_OthersLearnWhenToRetry) {
   const CheckAnswer beyond = Ask("a", Mode::kCharge, true, 10);
   EXPECT_EQ(beyond.decision, Decision::kDenied);
   EXPECT_FALSE(beyond.retry_after);
@@ -338,7 +338,7 @@ TEST_F(DenyCacheTest, ConcurrencyDenial_IsNotRemembered) {
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed);
 }
 
-TEST_F(DenyCacheTest, ChargeThatDecidesBeyondABucket_IsNotRemembered) {
+TEST_F(DenyCacheTest, ChargeThatDecides_BucketIsExceeded_DenialIsNotRemembered) {
   SetCachedRules({RuleOf("bucket", {TokenBucket{.rate = 1, .period = seconds(60), .burst = 1}})});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
 }
@@ -368,7 +368,7 @@ TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
   EXPECT_EQ(Ask("a").source, Source::kDenyCache);
 }
 
-TEST_F(DenyCacheTest, RefundResetOrNewRules_ForgetDenials) {
+TEST_F(DenyCacheTest, RefundResetOrNewRules_VoidDenials) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kRefund).decision, Decision::kAllowed);
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a refund";
@@ -385,7 +385,7 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_ForgetDenials) {
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
 }
 
-// The denial was decided before units were given back, but its answer comes after that.
+// The store denied before units were given back, but its answer arrives afterward.
 TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembered) {
   for (const bool resets : {false, true}) {
     SCOPED_TRACE(resets);
@@ -399,8 +399,8 @@ TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembere
   }
 }
 
-// A check takes the last unit of one counter, and another counter, on another node, denies it.
-// Until the check is undone, the first counter denies other checks.
+// A check takes the last unit of one counter. Its other counter, on another node, fails, so the
+// check is denied. Until the taken unit is given back, the first counter denies other checks.
 TEST_F(DenyCacheTest, CheckIsBeingUndone_DenialsAreNotRemembered) {
   store_.listener = &fallback_;
   Rule site = RuleOf("site", {FixedWindow{.limit = 1, .window = seconds(60)}});

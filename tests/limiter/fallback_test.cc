@@ -100,7 +100,7 @@ TEST_F(FallbackTest, Local_LastCheckBeforeTheOutageHasASmallerLimit_AdmitsOnlyWh
 }
 
 // The check with the smaller limit comes first in the outage, so it starts the local counter.
-TEST_F(FallbackTest, Local_FirstCheckOfTheOutageHasASmallerLimit_AdmitsOnlyWhatIsLeft) {
+TEST_F(FallbackTest, Local_FirstCheckOfTheOutageHasASmallerLimit_AdmitsItsShareOfWhatIsLeft) {
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
         Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
@@ -145,7 +145,7 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   }
 }
 
-TEST_F(FallbackTest, AnotherRuleRefuses_LocalRuleIsNotCharged) {
+TEST_F(FallbackTest, AnotherRuleDenies_LocalRuleIsNotCharged) {
   SetRules({WithPolicy("local", OnStoreFailure::kLocal), WithPolicy("no", OnStoreFailure::kDeny)});
   for (int i = 0; i < 5; ++i) Check();
   SetRules({WithPolicy("local", OnStoreFailure::kLocal)});
@@ -199,7 +199,7 @@ TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_AllButLocalChargesAreCo
   }
 }
 
-TEST_F(FallbackTest, Charge_AnotherRuleRefuses_LocalCounterTakesIt_TheOtherLosesIt) {
+TEST_F(FallbackTest, Charge_AnotherRuleDenies_LocalCounterCountsIt_TheOtherLosesIt) {
   SetRules(
       {WithPolicy("local", OnStoreFailure::kLocal, 10), WithPolicy("no", OnStoreFailure::kDeny)});
   EXPECT_EQ(Ask(RequestOf(Mode::kCharge, 3)).decision, Decision::kDenied);
@@ -221,8 +221,8 @@ TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   EXPECT_EQ(Value("sluice_lost_writes_total"), 3);
 }
 
-// The store has decided one counter, and the other has failed. Each is decided by its own rule, and
-// both must admit.
+// The store decides one counter. The other counter fails, so the policy of its rule decides. The
+// check is allowed only if both admit.
 TEST_F(FallbackTest, OneCounterFails_TheStoreDecidesTheOther_BothMustAdmit) {
   using enum OnStoreFailure;
   struct Row {
@@ -361,7 +361,7 @@ class FallbackMemoryTest : public LimiterTest {
     void OnDecided() override {}
   };
 
-  // An answer of the store to a check of the counter.
+  // The store's answer to a check of counter "k".
   Answered& Answer(const CounterSnapshot& snapshot, Mode mode = Mode::kConsume) {
     Answered& check = *answers_.emplace_back(std::make_unique<Answered>());
     check.counters.push_back({.key = "k", .limit = &limit_, .verdict = {}});
@@ -412,13 +412,13 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_LateRefundVoidsDenials) {
   EXPECT_TRUE(IsCleared());
 }
 
-// A server sends such a settlement for a lease that it granted during an outage.
+// After an outage, a server sends such settlements for the leases that it granted itself.
 TEST_F(FallbackMemoryTest, SettlementThatTheStoreAnswers_VoidsDenials) {
   fallback_.NoteDecided(Answer(seen_, Mode::kSettle), SteadyNow());
   EXPECT_TRUE(IsCleared());
 }
 
-TEST_F(FallbackMemoryTest, Forget_ForgetsTheState) {
+TEST_F(FallbackMemoryTest, Forget_RemovesStateChargesAndLeases_VoidsDenials) {
   fallback_.OnLateAnswer(Answer(seen_));
   fallback_.RecordCharge("k", limit_, 1);
   fallback_.leases.Granted(
@@ -444,7 +444,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
-// The bucket was seen empty, but has filled up since.
+// This server last saw the bucket empty. Since then, the bucket has filled up.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
   fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));

@@ -78,21 +78,22 @@ class FragileStore final : public Store {
   }
 
   std::optional<StoreFailure> failing;
-  // Counters fail if their keys contain this text. If it is empty, all counters fail. If it is not
-  // empty, the counters that fail are in another part of the store, except with kCounterRejected.
+  // If `failing` is set, a counter fails if its key contains this text. So all counters fail if the
+  // text is empty. If it is not empty, the counters with such keys are in a separate part of the
+  // store, unless `failing` is kCounterRejected.
   std::string failing_key;
   bool holds = false;  // decided checks are held, not returned
   std::vector<StoreCheck*> held;
   bool sent = false;                  // failed checks were sent and may be answered late
   bool decides_unheard = false;       // the store decides failed checks nevertheless
-  std::shared_ptr<Late> late;         // checks that wait for the late answer
+  std::shared_ptr<Late> late;         // the last failed check, if `sent`
   StoreListener* listener = nullptr;  // is notified of undos and settlements
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;
 
  private:
-  // The counters of a check that do not fail.
+  // A copy of a check, with only the counters that the store decides.
   struct Part final : StoreCheck {
     void OnDecided() override {}
   };
@@ -185,7 +186,8 @@ class LimiterTest : public testing::Test {
     return TryAsk(request);
   }
 
-  // Like Check and TryCheck, but always in the domain of the rules.
+  // Like Check and TryCheck, but with any request. The domain is replaced by the domain of the
+  // rules.
   CheckAnswer Ask(const CheckRequest& request) {
     const auto answer = TryAsk(request);
     EXPECT_TRUE(answer) << answer.error().message;
@@ -223,7 +225,7 @@ class LimiterTest : public testing::Test {
     return holder.report.value();
   }
 
-  // The value of a series, named as on the metrics page, or -1 if it is missing.
+  // The value of a series, or -1 if there is no such series. `series`: as on the metrics page.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
     const std::size_t line = page.find("\n" + series + " ");
@@ -240,7 +242,7 @@ class LimiterTest : public testing::Test {
   Call call_{limiter_};
 
  private:
-  // The ttl of a renewed lease, or zero.
+  // Renews or releases a lease. Returns the ttl if the lease was renewed, otherwise zero.
   static Result<Duration> Keep(Limiter& at, LeaseCall::Action action, std::string_view lease_id) {
     const auto report = CallLease(at, action, lease_id);
     if (!report) return report.error();

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The store acts as if it were in another process.
+// The limiters prefetch units, as if the store were Redis.
 class GrantTableTest : public LimiterTest {
  protected:
   GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }
@@ -84,7 +84,7 @@ TEST_F(GrantTableTest, ManyChecks_UseExactlyTheLimit) {
   std::int64_t allowed = 0;
   for (int i = 0; i < 3'000; ++i) allowed += Consume().decision == Decision::kAllowed ? 1 : 0;
   EXPECT_EQ(allowed, kLimit.limit);
-  EXPECT_LT(store_.submitted, 200);  // at the edge, the store decides each check
+  EXPECT_LT(store_.submitted, 200);  // when few units are left, the store decides
 }
 
 TEST_F(GrantTableTest, Remaining_IncludesUnitsHeldHere) {
@@ -130,7 +130,8 @@ TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
   EXPECT_EQ(answer.source, Source::kStore);
 }
 
-// The asking server holds no grant. The check is denied because another server's grant counts.
+// The server that gets the check holds no grant. The store denies because another server's grant
+// counts as taken.
 TEST_F(GrantTableTest, LargeCost_MustWaitForTheEndOfTheGrantsOfOthers) {
   const TokenBucket bucket{
       .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
@@ -228,7 +229,7 @@ TEST_F(GrantTableTest, TwoLimits_AreDecidedHereTogether) {
   EXPECT_GT(here, 50);
 }
 
-// One thread returns a grant while the other finds that it holds no units of the second counter.
+// One thread returns a grant while the other finds no units of the second counter.
 TEST_F(GrantTableTest, TwoThreads_ASecondLimitIsExhausted_NoUnitIsLost) {
   struct Check final : StoreCheck {
     void OnDecided() override {}
@@ -302,7 +303,7 @@ TEST_F(GrantTableTest, TableIsInUse_OnlyFromTheFirstGrantOn) {
   EXPECT_EQ(begun, 1);
 }
 
-TEST_F(GrantTableTest, IdleCounter_IsNotPrefetched) {
+TEST_F(GrantTableTest, RarelyCheckedCounter_IsNotPrefetched) {
   FixedWindow brief = kLimit;
   brief.prefetch = kMinPrefetch;
   SetRules(shop_, {RuleOf("all", {brief})});

@@ -51,8 +51,8 @@ TEST(LeaseName, ToTextAndBack_IsEqual) {
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
 }
 
-// The names in Redis must not change between versions. Each name is the sha256sum of the id's bits
-// and the ttl. The ttl has 8 bytes, in little-endian order.
+// The names in Redis must not change between versions. Each name is the first 16 bytes of the
+// SHA-256 of the id's bits and the ttl. The ttl has 8 bytes, in little-endian order.
 TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
                         0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};
@@ -132,13 +132,13 @@ TEST(LeaseName, OfUnits_CountersOfOneHashTag_AllStayAsTakenOrNone) {
   name.counters.back().stays = true;
   EXPECT_TRUE(is_id(name));
   name.local = true;
-  EXPECT_FALSE(is_id(name)) << "this server has decided all of the lease";
+  EXPECT_FALSE(is_id(name)) << "this server has granted the whole lease";
   name.local = false;
   for (auto& counter : name.counters) counter.stays = true;
   EXPECT_FALSE(is_id(name)) << "nothing is settled";
 }
 
-// Whichever byte is edited, the text is no id, or the id of another lease.
+// If a byte is edited, the text is not a lease id, or it is the id of another lease.
 TEST(LeaseName, OfUnits_EditedText_NeverNamesTheSameLease) {
   const LeaseName name = NameOfUnits();
   const std::string text = name.ToText().value();

@@ -190,7 +190,8 @@ TEST_F(LeaseTest, ShadowRule_DoesNotShortenTheLease) {
   EXPECT_EQ(Check().lease->ttl, seconds(30));
 }
 
-// Rules whose counters have keys of some 290 bytes, so that seven do not fit into a lease id.
+// Rules with one counter each. A counter key has about 280 bytes, so at most seven keys fit into a
+// lease id.
 std::vector<Rule> LongNamedRules(int count) {
   std::vector<Rule> rules;
   for (int i = 0; i < count; ++i) {
@@ -226,7 +227,7 @@ TEST_F(LeaseTest, ShadowSlotsThatDoNotFitIntoTheId_AreLeftToExpire) {
   EXPECT_EQ(Remaining(9), 5);
 }
 
-// Like `id`, but with another ttl.
+// The lease id `id`, with its ttl replaced by `ttl`.
 std::string WithTtl(const std::string& id, Duration ttl) {
   LeaseName name = LeaseName::Parse(id).value();
   name.ttl = ttl;
@@ -350,8 +351,8 @@ TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   EXPECT_EQ(Remaining(), 5);
 }
 
-// The store first granted 2 slots, and its reply was late. After the outage, the local lease of 2
-// slots was entered. The late reply releases only the first 2.
+// The store granted 2 slots, but its reply was late. So this server granted 2 slots, too, and
+// reported them after the outage. When the late reply arrives, only the first 2 slots are released.
 TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kTimeout;
@@ -369,7 +370,7 @@ TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
 }
 
 // One node of a cluster is unavailable for longer than the others.
-TEST_F(LeaseTest, LeaseThatTheStoreRefuses_DoesNotDelayOtherCharges) {
+TEST_F(LeaseTest, LeaseCannotBeReported_OtherCountersAreCharged) {
   SetRules({RuleOf("r", {Slots(5)}), RuleOf("quota", {PerMinute(10)})});
   store_.failing = StoreFailure::kUnreachable;
   Take();
@@ -390,7 +391,7 @@ TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_ExpiresBeforeTheStoreIsBack_TakesN
   EXPECT_EQ(store_.submitted, submitted);
 }
 
-// The caller has gone before it could learn of its lease.
+// The caller disconnected before it got the lease id.
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   store_.failing = StoreFailure::kUnreachable;
@@ -434,7 +435,7 @@ TEST_F(LeaseTest, StoreFails_PolicyThatDoesNotCount_GivesNoLease) {
   }
 }
 
-TEST_F(LeaseTest, Renew_StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
+TEST_F(LeaseTest, Renew_StoreDeadline_IsJustBeforeTheCallersDeadline) {
   SetRules({RuleOf("r", {Slots(1)})});
   const std::string id = Take();
   Holder holder(limiter_);

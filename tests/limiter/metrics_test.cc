@@ -46,7 +46,7 @@ TEST_F(MetricsTest, StoreFails_SourceIsFallback) {
   EXPECT_EQ(Checks("shop", "r", "denied", "fallback"), 2);
   EXPECT_EQ(Value("sluice_store_failures_total{kind=\"timeout\"}"), 3);
   EXPECT_EQ(Value("sluice_store_failures_total{kind=\"unreachable\"}"), 0);
-  EXPECT_EQ(Value("sluice_store_duration_seconds_count"), 3) << "failures take their time, too";
+  EXPECT_EQ(Value("sluice_store_duration_seconds_count"), 3) << "failed calls are timed, too";
 }
 
 TEST_F(MetricsTest, RuleWithoutLimits_SourceIsRule) {
@@ -104,7 +104,7 @@ TEST_F(MetricsTest, NoRuleDecides_DomainIsNamedIfItHasRules) {
   EXPECT_EQ(Checks("", "", "allowed", "no_rule"), 1);
 }
 
-TEST_F(MetricsTest, RefusedRequests_CountByCode) {
+TEST_F(MetricsTest, RefusedRequests_AreCountedByCode) {
   Rule rule = RuleOf("strict", {PerMinute(1)});
   rule.on_store_failure = OnStoreFailure::kError;
   SetRules({rule});
@@ -117,7 +117,7 @@ TEST_F(MetricsTest, RefusedRequests_CountByCode) {
   EXPECT_EQ(Checks("shop", "strict", "allowed", "fallback"), -1);
 }
 
-TEST_F(MetricsTest, RuleReturnsAfterAReload_ItsCountersContinue) {
+TEST_F(MetricsTest, RulesAreReloaded_CountsContinue) {
   const auto rules = {RuleOf("r", {PerMinute(1)})};
   for (int i = 0; i < 3; ++i) {
     SetRules(rules);

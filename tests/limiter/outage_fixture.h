@@ -51,7 +51,7 @@ class FleetServer {
   }
 
   void ChargeBack() { fallback.Reconcile(); }
-  // Repeats until the store has taken all fallback charges that it accepts.
+  // Charges often enough that the store gets all fallback charges that it accepts.
   void ChargeBackAll() {
     for (int i = 0; i < 10; ++i) ChargeBack();
   }
@@ -100,7 +100,7 @@ class OutageTest : public testing::Test {
   }
   FleetServer& server(std::size_t rank) { return *fleet_[rank]; }
 
-  // The servers also lose their connections to the store.
+  // Checks fail, and the servers lose their connections to the store.
   void Lose() {
     store_->failing = StoreFailure::kUnreachable;
     for (const auto& it : fleet_) it->fallback.OnPartLost(0);

@@ -130,9 +130,9 @@ TEST_F(OutageTest, ChargesOfAStallAreInFlight_ChecksStayLocal) {
   EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
-// The store is lost again while it is being charged. The store's answers since the first outage do
-// not include the units of these charges. So this server must not admit its share of the remaining
-// units.
+// The store fails again while charges are in flight. The states that this server saw since the
+// first outage do not include these charges. So this server must subtract the charges from its
+// share of the units left.
 TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   Start(FixedWindow{.limit = 80, .window = hours(1)}, 2);
   Stall(StoreFailure::kUnsent);
@@ -182,9 +182,9 @@ TEST_F(OutageTest, StoreTakesACharge_ChecksStayLocalInTheGracePeriod) {
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
-// In the grace period, the store's state does not include the units that other servers have
-// admitted, but includes those that this server has charged. So a state from that time would admit
-// a part of the units again.
+// In the grace period, the store's state includes the units that this server has charged, but not
+// the units that other servers have admitted. If this server learned this state, it would admit a
+// part of the units again.
 TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain) {
   struct Answered final : StoreCheck {
     void OnDecided() override {}
@@ -254,7 +254,7 @@ TEST_F(OutageTest, ServerHasSeenNoneOfTheUnitsTaken_AdmitsItsThirdOfTheLimit) {
     EXPECT_EQ(server(1).TakeAll(), row.size);
     server(2).Peek();
     Lose();
-    EXPECT_EQ(TakeAll(), 34) << "its share of all units that it saw";
+    EXPECT_EQ(TakeAll(), 34) << "the share of server 0, which saw 100 units left";
   }
 }
 
@@ -272,7 +272,7 @@ TEST_F(OutageTest, ServerStartsInAnOutage_HasNoShareAndAdmitsNothing) {
   }
 }
 
-TEST_F(OutageTest, NeverSeenCounters_AdmitOneLimitOverTheWholeFleet) {
+TEST_F(OutageTest, CounterWasNeverSeen_FleetAdmitsOneLimit) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);
@@ -302,7 +302,7 @@ TEST_F(OutageTest, BucketThatStartsEmpty_FillsDuringAnOutage) {
   EXPECT_EQ(TakeAll(), 2);
 }
 
-// The servers of the fleet were counted again. The units that this server has admitted still count.
+// The share of this server becomes smaller. The unit that it has admitted still counts.
 TEST_F(OutageTest, ShareChangesInAnOutage_NothingIsAdmittedTwice) {
   Start(TokenBucket{.rate = 1, .period = hours(1), .burst = 3}, 0);
   FleetServer& it = Add(Share::OfServer(2, 0));
@@ -376,7 +376,7 @@ TEST_F(OutageTest, BucketIsWarm_StaysWarmAtItsShare) {
 
 // If a server forgot the units of the last outage, each outage would begin with the same share of
 // the remaining units.
-TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitTogether) {
+TEST_F(OutageTest, RepeatedOutages_TogetherAdmitAtMostOneFurtherLimit) {
   for (const Outage& row : kOutages) {
     for (const bool charges_back : {false, true}) {
       SCOPED_TRACE(row.name);
@@ -422,7 +422,7 @@ TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   }
 }
 
-// Local windows must end with the store's, even if this server's clock is wrong.
+// Local windows must end when the store's windows end, even if this server's clock is wrong.
 TEST(StoreClock, AnotherClock_OffsetIsLearned) {
   ManualClock own(Time(seconds(1'000)));
   StoreClock clock(own);

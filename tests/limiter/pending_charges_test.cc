@@ -1,4 +1,5 @@
-// Units admitted without the store: how many still count, until the store takes them.
+// Units admitted without the store: how many of them still count until the store is charged with
+// them.
 #include "limiter/pending_charges.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +79,7 @@ class Counter {
   const Share share_;
 };
 
-// The window is the one that is open in the store. Its count does not matter.
+// The units count until the store's open window ends. The window's count does not matter.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};
@@ -124,7 +125,7 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAdded_ChargedWithTheLargerLim
 }
 
 // The units that are not undone still count.
-TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
+TEST(PendingCharges, Undo_AnyKindOfWindow_UndoneUnitsNoLongerCount) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};
   const SlidingLog log{.limit = 100, .window = minutes(1)};
   const FixedWindow window{.limit = 100, .window = minutes(1)};
@@ -145,7 +146,7 @@ TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
   }
 }
 
-TEST(PendingCharges, TooManyCounters_AreDropped) {
+TEST(PendingCharges, TooManyCounters_ChargesToNewOnesAreDropped) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   std::size_t kept = 0;
   for (std::size_t i = 0; i < 2 * PendingCharges::kMaxCounters; ++i) {
@@ -186,7 +187,7 @@ TEST(PendingCharges, FirstUnits_AreAnnounced) {
 }
 
 // If the store keeps refusing a charge, this charge must not delay the others.
-TEST(PendingCharges, ChargesAlwaysPutBack_AreTakenInTurn) {
+TEST(PendingCharges, ChargesAreAlwaysPutBack_OthersAreTakenToo) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
   std::set<std::string> taken;

@@ -1,4 +1,4 @@
-// The leases of an outage that must still be reported.
+// Leases granted during an outage: what must still be reported to the store.
 #include "limiter/pending_leases.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ LeaseId IdOf(std::uint64_t number) {
   return id;
 }
 
-// During an outage, Take is not called. Meanwhile, callers take leases of a long ttl and release
+// During an outage, Take is not called. Meanwhile, callers take leases with a long ttl and release
 // them quickly.
 TEST(PendingLeases, LeasesReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
@@ -99,7 +99,7 @@ TEST(PendingLeases, CounterIsResetWhileALeaseIsReported_LeaseIsNotReportedAgain)
   EXPECT_EQ(again[0].id, IdOf(2));
 }
 
-// Under one lease, a check took slots of two limits.
+// A check took slots of two limits under one lease.
 TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1),
@@ -112,7 +112,7 @@ TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
   EXPECT_EQ(taken[0].held[0].key, "kept");
 }
 
-TEST(PendingLeases, TooManyLeases_AreNotReportedUntilOthersEnd) {
+TEST(PendingLeases, TooManyLeases_NewOnesAreDroppedUntilOthersEnd) {
   PendingLeases leases;
   constexpr std::size_t kMost = PendingLeases::kMaxLeases;
   for (std::size_t i = 0; i <= kMost; ++i)
@@ -141,7 +141,7 @@ TEST(PendingLeases, FirstChange_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// Between two outages, nobody calls Take.
+// Take is not called between two outages.
 TEST(PendingLeases, ExpiredLeases_MakeRoom) {
   PendingLeases leases;
   for (std::size_t i = 0; i < PendingLeases::kMaxLeases; ++i) {

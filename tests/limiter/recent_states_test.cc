@@ -74,7 +74,7 @@ TEST(RecentStates, Full_LearnsEachNewState_EvictsTheOldest) {
   EXPECT_LE(held(0, RecentStates::kMaxCounters), RecentStates::kMaxCounters / 20);
 }
 
-TEST(RecentStates, HalfFull_EvictsAlmostNothing) {
+TEST(RecentStates, QuarterFull_EvictsAlmostNothing) {
   RecentStates states;
   constexpr std::size_t kCounters = RecentStates::kMaxCounters / 4;
   for (std::size_t i = 0; i < kCounters; ++i) states.Learn(std::to_string(i), SeenAt(kNow));

@@ -1,5 +1,5 @@
-// Leases of units: an estimate is taken and then settled with what was used. This works with a
-// healthy store, and while the store fails.
+// Leases of units: a check takes an estimate, and the lease is settled with the units used. Tested
+// with a healthy store, and while the store fails.
 #include <gmock/gmock.h>
 
 #include "limiter/lease_name.h"
@@ -89,7 +89,7 @@ TEST_F(SettleTest, UnusedUnitsAreGivenBack_ExcessIsCharged_OtherAmountsStay) {
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"settled\"}"), 2);
 }
 
-// The digest that names the lease does not cover who granted it.
+// The digest that names the lease does not depend on whether the store granted the lease.
 TEST_F(SettleTest, OnlyOneStore_IdEditedToLocal_SettlesTheLease) {
   Limiter alone({.store = local_, .local = local_, .fallback = fallback_, .metrics = metrics_}, {});
   Domain domain;
@@ -144,7 +144,7 @@ TEST_F(SettleTest, FirstSettlementDecides_ReleaseSettlesWithTheTakenUnits) {
   EXPECT_EQ(Left(1), 740);
 }
 
-// REFUND would give 60 bursts back.
+// If each lease were refunded, the bucket would get 60 bursts back.
 TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   SetRules({RuleOf(
       "r", {Of({{"tokens"}}, TokenBucket{.rate = 1000, .period = seconds(1), .burst = 1000})})});
@@ -189,7 +189,7 @@ TEST_F(SettleTest, LeaseIsNotSettled_StaysCharged_IsForgottenTenMinutesAfterItsE
   EXPECT_EQ(Left(), 900);
 }
 
-// Rules may change between take and settlement by a reload, an override or another weight.
+// Between the take and the settlement, a reload may change limits, overrides or weights.
 TEST_F(SettleTest, RulesChange_LeaseIsSettledByTheRulesOfItsTake) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
@@ -200,7 +200,7 @@ TEST_F(SettleTest, RulesChange_LeaseIsSettledByTheRulesOfItsTake) {
   EXPECT_EQ(Left(1), 940);
 }
 
-TEST_F(SettleTest, ForbiddenTtlAndMode_AreRefused) {
+TEST_F(SettleTest, TtlOutOfBoundsOrNoPermission_IsRefused) {
   Rule brief = RuleOf("brief", {PerMinute(1000)});
   brief.max_lease_ttl = seconds(30);
   Rule shadow = RuleOf("shadow", {PerMinute(1000)});
@@ -241,7 +241,7 @@ TEST_F(SettleTest, HostileSettlements_ChangeNothing) {
   EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kSettled);
 }
 
-TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_ThoseOfShadowRulesAreLeftOut) {
+TEST_F(SettleTest, CountersDoNotFitIntoAnId_CheckIsRefused_CountersOfShadowRulesAreLeftOut) {
   Counts counts;
   for (char c = 'a'; c < 'a' + 16; ++c) counts.push_back({.name = std::string(255, c)});
   const Rule longest = RuleOf("longest", {Of(counts, PerMinute(1'000))});
@@ -346,7 +346,7 @@ TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAny
   const auto too_early = settle_there();
   ASSERT_FALSE(too_early) << "when the store is back, it may not know of the lease yet";
   EXPECT_EQ(too_early.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(too_early.error().message, HasSubstr("settle it again"));
+  EXPECT_THAT(too_early.error().message, HasSubstr("settle the lease again"));
   store_.failing.reset();
   TellStore();
   EXPECT_EQ(Left(1), 600);
@@ -374,9 +374,9 @@ TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwa
   EXPECT_EQ(Left(0), 9);
 }
 
-// This server settles the lease before the store has its record, and charges the units used in
-// addition. Then the record is written with these units, and another server settles first in the
-// store.
+// This server settles the lease before the store has the lease's record, and charges the units
+// beyond the estimate. Then it writes the record, which includes these units. Then another server
+// is the first that settles the lease in the store.
 TEST_F(SettleTest, LeaseSettledWithMoreBeforeTheRecord_FirstSettlementInTheStoreCounts) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -395,7 +395,7 @@ TEST_F(SettleTest, LeaseSettledWithMoreBeforeTheRecord_FirstSettlementInTheStore
   ASSERT_EQ(Left(1), 800);
   EXPECT_EQ(settle(limiter_, id, 0, 110), LeaseOutcome::kQueued);
   fallback_.Reconcile();
-  EXPECT_EQ(Left(1), 780) << "the units used in addition are charged";
+  EXPECT_EQ(Left(1), 780) << "the units beyond the estimate are charged";
   fallback_.Reconcile();
   EXPECT_EQ(settle(another, id, 1, 100), LeaseOutcome::kSettled);
   TellStore();
@@ -423,9 +423,9 @@ TEST_F(SettleTest, OneCounterFails_ItStaysAsTaken_TheOtherIsSettled) {
   EXPECT_EQ(Outcome(id), LeaseOutcome::kAlreadySettled);
 }
 
-// The store knows of the lease, but the store's answer was lost. So this server must not settle
-// the lease alone.
-TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
+// The store has the lease's record, but the store's answer was lost. So this server must not settle
+// the lease without the store.
+TEST_F(SettleTest, OutcomeOfTheRecordIsUnknown_LeaseIsSettledOnce_SlotsAreReleased) {
   SetRules({RuleOf("r", {Concurrency{.limit = 5, .ttl = seconds(30)}})});
   FragileStore local(clock_);
   MetricsRegistry metrics;
@@ -445,8 +445,8 @@ TEST_F(SettleTest, RecordOfUnknownOutcome_SettlesOnce_SlotsAreReleased) {
             LeaseOutcome::kAlreadySettled);
 }
 
-// The charge is not repeated. It may not have run, so nothing can be given back.
-TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
+// It is unknown whether the charge has run. So it is not repeated, and no units are given back.
+TEST_F(SettleTest, OutcomeOfTheChargeIsUnknown_SettlingChangesNothing) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take(Leased(100));

@@ -1,5 +1,5 @@
-// The keys most denied and most used: which checks count. Also tests that the highest counts of the
-// sketches are right, and that the sketches are bounded.
+// The most denied and most used keys: tests which checks are counted, that the highest counts of
+// the sketches are right, and that the sketches are bounded.
 #include "limiter/top_keys.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class TopKeysTest : public LimiterTest {
     SetRules({per_user});
   }
 
-  // "key count" of each, highest first.
+  // Each entry as "key count", in the same order.
   static std::vector<std::string> Text(const std::vector<KeySketch::Entry>& entries) {
     std::vector<std::string> lines;
     for (const auto& it : entries) lines.push_back(it.key + " " + std::to_string(it.count));
@@ -87,7 +87,7 @@ TEST_F(TopKeysTest, ShadowRule_CountsNoDenial) {
   EXPECT_TRUE(limiter_.top_keys().Read(10).denied.empty());
 }
 
-// The deny cache keeps only the answers of limits that it knows to be full.
+// If the deny cache denies a check, the answer has only the limits that deny.
 TEST_F(TopKeysTest, DenyCache_CountsTheKeyThatDenies) {
   Limiter limiter({.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
                   {.deny_cache = true});

@@ -1,5 +1,5 @@
-// Servers that are absent, disconnect or speak another protocol: the error is clear and nothing
-// hangs.
+// If a server is absent, disconnects, does not answer or uses another protocol, the error is clear
+// and nothing hangs.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,8 +34,8 @@ const std::string kWideOpen =
         .Bytes();
 const std::string kDomain = "counted";
 
-// Accepts one connection. Sends `greeting`, and after the first request `answer`. Then closes the
-// connection if `closes` is set, otherwise continues to receive.
+// Accepts one connection and sends `greeting`. After the first request, sends `answer`. If `closes`
+// is set, then closes the connection, otherwise continues to receive.
 class ScriptedServer {
  public:
   struct Script {
@@ -64,7 +64,7 @@ class ScriptedServer {
 
   // The number of received messages. May be called on any thread.
   int requests() const { return requests_; }
-  // The maximum number of pieces in which the messages arrived.
+  // The number of reads so far.
   int reads() const { return reads_; }
 
  private:
@@ -89,7 +89,7 @@ class ScriptedServer {
   }
 
   // Moves the content of DATA frames to `body`, since a word may continue in the next frame. Leaves
-  // bytes that may be the beginning of another frame.
+  // the beginning of an incomplete frame in `heard`.
   void TakeBody(std::string& heard, std::string& body) {
     constexpr std::string_view kPreface = test::kHttp2Preface;
     if (!greeted_ && heard.size() < kPreface.size()) return;
@@ -99,8 +99,8 @@ class ScriptedServer {
     }
   }
 
-  // Finds messages by their domain, which is never compressed. Leaves bytes that may be the
-  // beginning of another message.
+  // Counts messages by their domain, which is never compressed. Leaves bytes that may be the
+  // beginning of another domain in `body`.
   void CountRequests(std::string& body) {
     std::size_t counted = 0;
     for (std::size_t at; (at = body.find(kDomain, counted)) != body.npos; ++requests_) {
@@ -167,7 +167,7 @@ TEST(BadServer, Absent_ReportsTheSystemsError) {
   EXPECT_EQ(tcp.error().message, "Connection refused");
 }
 
-TEST(BadServer, Silent_IsGivenUpAfterTheTimeout) {
+TEST(BadServer, Silent_StartFailsAfterTheTimeout) {
   EXPECT_EQ(StartError({}, milliseconds(50)), "the server does not answer in HTTP/2");
 }
 
@@ -186,7 +186,7 @@ TEST(BadServer, ClosesTheConnection_CallsFailAndTheRunEnds) {
   }
 }
 
-TEST(BadServer, GoawayBeforeTheCall_CallIsRefusedAndTheRunEnds) {
+TEST(BadServer, GoawayExcludesTheCall_CallFailsAndTheRunEnds) {
   const LoadStats stats =
       StatsAgainst({.greeting = kSettings,
                     .answer = Http2Frame{.type = Http2Frame::kGoaway,
@@ -222,7 +222,7 @@ TEST(BadServer, NotGrpc_ReportsTheHttpStatus) {
 }
 
 // Whether all `in_flight` messages arrive, although the server sends nothing that would wake the
-// generator. Each has at least `size` bytes.
+// generator. Each message has at least `size` bytes.
 bool AllComeAtOnce(Rpc rpc, std::uint32_t in_flight, std::size_t size) {
   ScriptedServer server({.greeting = kWideOpen, .closes = false});
   Plan plan = PlanFor(server.address());

@@ -49,7 +49,8 @@ v1::CheckLimitsResponse RandomResults(Random& random) {
   return results;
 }
 
-// The top-level fields of a serialized message in another order, which parsers must accept.
+// The top-level fields of a message, except the repeated ones, serialized in random order. Parsers
+// must accept any order.
 std::string Shuffled(const google::protobuf::Message& message, Random& random) {
   std::vector<std::string> fields;
   std::vector<const google::protobuf::FieldDescriptor*> present;
@@ -108,7 +109,7 @@ void ExpectSame(const v1::CheckLimitResult& expected, const CheckResult& result)
   EXPECT_EQ(expected.error().request_id(), result.request_id);
 }
 
-TEST(ReadResponse, RandomBytes_AreReadAsByTheGeneratedParser) {
+TEST(ReadResponse, DamagedBytes_AreReadAsByTheGeneratedParser) {
   Random random(42);
   int read = 0;
   int refused = 0;
@@ -121,7 +122,7 @@ TEST(ReadResponse, RandomBytes_AreReadAsByTheGeneratedParser) {
     if (!ReadResponse(bytes, result)) {
       ++refused;
       EXPECT_FALSE(expected.ParseFromString(bytes));
-    } else if (expected.ParseFromString(bytes)) {  // also reads the fields that we skip
+    } else if (expected.ParseFromString(bytes)) {  // also parses what ReadResponse skips
       ++read;
       ExpectSame(expected, result);
     }
@@ -142,7 +143,7 @@ TEST(ReadResponse, FieldsInAnyOrder_AreRead) {
   }
 }
 
-TEST(ReadResults, RandomBytes_AreReadAsByTheGeneratedParser) {
+TEST(ReadResults, DamagedBytes_AreReadAsByTheGeneratedParser) {
   Random random(44);
   std::vector<CheckResult> results;
   int read = 0;
@@ -187,7 +188,7 @@ TEST(ReadResults, CutAnywhere_IsRefusedAsByTheGeneratedParser) {
   }
 }
 
-// Puts `first` and then `second` into one CheckLimitResult.
+// Puts `first` and then `second` into one CheckLimitResult. Both parsers must read the same.
 void ExpectMerged(const v1::CheckLimitResult& first, const v1::CheckLimitResult& second) {
   const std::string both = first.SerializeAsString() + second.SerializeAsString();
   v1::CheckLimitResult expected;

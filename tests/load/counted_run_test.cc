@@ -26,7 +26,7 @@ Plan PlanFor(const FakeLimiter& server, std::uint64_t messages, std::uint32_t ca
           .timeout = seconds(20)};
 }
 
-// Answers that the caller may start after `wait` has passed.
+// Each answer allows the check and tells the caller to wait for `wait` first.
 FakeLimiter::Answers AllowAfter(Duration wait) {
   return {.check = [wait](const auto&, v1::CheckLimitResponse& response) {
     response.set_decision(v1::DECISION_ALLOWED);
@@ -108,7 +108,7 @@ TEST(CountedRun, Sleep_EachCallerWaitsAsAnswersSay) {
   }
 }
 
-TEST(CountedRun, OneCallerSleepsLong_TheOtherSendsTheRest_StopWakesIt) {
+TEST(CountedRun, OneCallerSleepsLong_TheOtherSendsTheRest_StopEndsTheSleep) {
   std::atomic<int> calls = 0;
   FakeLimiter server({.check = [&](const auto&, v1::CheckLimitResponse& response) {
     response.set_decision(v1::DECISION_ALLOWED);
@@ -129,7 +129,7 @@ TEST(CountedRun, NoSleep_WaitsAreOnlyCounted) {
   EXPECT_EQ(StatsOf(PlanFor(server, 10)).waited, std::chrono::hours(10));
 }
 
-TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextIsSent) {
+TEST(CountedRun, CallIsNotAnsweredInTime_FailsAndTheNextIsSent) {
   std::atomic<bool> held = true;
   std::atomic<int> calls = 0;
   FakeLimiter server({.check = [&](const auto&, auto& response) {

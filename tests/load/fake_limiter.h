@@ -1,4 +1,4 @@
-// A fake RateLimiter server on a unix socket with scripted answers. Stopped by its destructor.
+// A fake RateLimiter server on a unix socket with scripted answers. The destructor stops it.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,13 @@ class FakeLimiter final : public v1::RateLimiter::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::CheckLimitsResponse, v1::CheckLimitsRequest>;
 
-  // Each may be called on several threads. If a function is not set, its method is unimplemented.
+  // Each function may be called on several threads. If a function is not set, its method fails with
+  // UNIMPLEMENTED.
   struct Answers {
     std::function<grpc::Status(const v1::CheckLimitRequest&, v1::CheckLimitResponse&)> check;
     std::function<grpc::Status(const v1::CheckLimitsRequest&, v1::CheckLimitsResponse&)> checks;
     std::function<grpc::Status(Stream&)> stream;
-    int max_streams = 0;  // calls at once on a connection; 0: any
+    int max_streams = 0;  // concurrent calls on a connection; 0: no limit
   };
 
   explicit FakeLimiter(Answers answers);

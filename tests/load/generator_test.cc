@@ -21,7 +21,7 @@ using sluice::test::FakeLimiter;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// An answer as from the server's store.
+// Fills in an answer as from the server's store.
 void Decide(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response,
             v1::Decision decision = v1::DECISION_ALLOWED) {
   response.set_decision(decision);
@@ -43,7 +43,7 @@ Plan PlanFor(const FakeLimiter& server) {
           .timeout = seconds(20)};
 }
 
-// Calls that wait until the test releases them.
+// Calls wait in Pass until the test opens the gate.
 class Gate {
  public:
   ~Gate() { Open(); }
@@ -181,8 +181,7 @@ TEST(Generator, BatchWithTooFewResults_FailsAsAWhole) {
   EXPECT_EQ(stats.errors.at(GrpcStatus::kInternal).first, "1 results for 10 checks");
 }
 
-// Answers the checks of several frames together and in reverse order. Sends one frame for every
-// three checks.
+// Waits for `gather` or more checks, then answers them in reverse order, three per frame.
 grpc::Status AnswerBackwards(FakeLimiter::Stream& stream, std::size_t gather) {
   std::vector<v1::CheckLimitRequest> waiting;
   v1::CheckLimitsRequest frame;
@@ -208,7 +207,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping_AreCounted) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
   plan.checks = 5;
-  plan.rate = 5000;  // 50 messages for each of two streams, so that no message waits forever
+  plan.rate = 5000;  // 250 checks per stream, a multiple of 10, so that all are answered
   plan.in_flight = kMaxInFlight;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.failed, 0u);
@@ -216,8 +215,8 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping_AreCounted) {
   EXPECT_EQ(stats.latencies.count(), 100u);
 }
 
-TEST(Generator, Stream_InFlightCountsOverAllConnections) {
-  // Answers only when both streams have all of their share.
+TEST(Generator, Stream_AllConnectionsShareTheNumberInFlight) {
+  // Answers when each of the two streams has received its share, 3 messages.
   std::atomic<int> full = 0;
   FakeLimiter server({.stream = [&](FakeLimiter::Stream& stream) {
     v1::CheckLimitsRequest frame;
@@ -240,7 +239,7 @@ TEST(Generator, Stream_InFlightCountsOverAllConnections) {
   EXPECT_EQ(StatsOf(plan).failed, 0u);
 }
 
-TEST(Generator, StreamAnswersAnUnknownRequest_Fails) {
+TEST(Generator, StreamAnswersAnUnknownRequest_IsLost) {
   FakeLimiter server({.stream = [](FakeLimiter::Stream& stream) {
     v1::CheckLimitsRequest frame;
     stream.Read(&frame);
@@ -270,7 +269,7 @@ TEST(Generator, StreamEndedByTheServer_UnansweredChecksFail) {
   plan.rpc = Rpc::kStream;
   plan.checks = 16;
   plan.duration = seconds(20);
-  const LoadStats stats = StatsOf(plan);  // the run does not last 20 s
+  const LoadStats stats = StatsOf(plan);  // ends with the streams, not after 20 s
   EXPECT_EQ(stats.failed, 4u * 16);
   EXPECT_EQ(stats.errors.at(3).first, "checks: too many");
   EXPECT_EQ(stats.lost, "INVALID_ARGUMENT: checks: too many");
@@ -294,7 +293,7 @@ TEST(Generator, OpenLoop_KeepsItsRate) {
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.messages, 81u);  // an odd number: the threads' shares differ
   EXPECT_EQ(stats.allowed, 405u);
-  EXPECT_GE(stats.elapsed, milliseconds(195));  // the time at which the last message was due
+  EXPECT_GE(stats.elapsed, milliseconds(195));  // the last message is due at 200 ms
 }
 
 TEST(Generator, OpenLoopWithFewMessages_KeepsItsRate) {
@@ -302,7 +301,7 @@ TEST(Generator, OpenLoopWithFewMessages_KeepsItsRate) {
   Plan plan = PlanFor(server);
   plan.rate = 10;
   plan.in_flight = kMaxInFlight;
-  plan.duration = milliseconds(200);  // due at 0 and 100 ms
+  plan.duration = milliseconds(200);  // two messages are due: at 0 and 100 ms
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.messages, 2u);
   EXPECT_GE(stats.elapsed, plan.duration);
@@ -338,7 +337,7 @@ TEST(Generator, ServerStalls_LatencyCountsFromIntendedStart) {
 }
 
 TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
-  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot be sent before the gate opens
+  const LoadStats stats = TallyOfStall(2);  // 98 messages cannot be sent before the gate opens
   EXPECT_EQ(stats.allowed, 100u);
   EXPECT_EQ(stats.messages, 100u);
   EXPECT_GE(stats.latencies.Quantile(0.01), milliseconds(50));
@@ -359,7 +358,7 @@ TEST(Generator, MessagesUnansweredAtTheEnd_FailWithDeadlineExceeded) {
   plan.timeout = milliseconds(200);
   const LoadStats stats = StatsOf(plan);
   gate.Open();
-  EXPECT_EQ(stats.failed, 100u);  // whether they were sent or not
+  EXPECT_EQ(stats.failed, 100u);  // both sent and unsent ones
   EXPECT_EQ(stats.errors.at(GrpcStatus::kDeadlineExceeded).count, 100u);
   EXPECT_EQ(stats.lost, "");
 }

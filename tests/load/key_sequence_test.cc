@@ -20,7 +20,8 @@ std::vector<int> Count(KeySequence sequence, std::uint32_t keys) {
   return counts;
 }
 
-// By the definition, the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
+// The expected count of each key. By definition, the share of key i is 1 / (i + 1)^exponent,
+// divided by the sum of these terms for all keys.
 std::vector<double> Expected(std::uint32_t keys, double exponent) {
   std::vector<double> expected(keys);
   for (std::uint32_t i = 0; i < keys; ++i) expected[i] = std::pow(i + 1, -exponent);
@@ -30,7 +31,7 @@ std::vector<double> Expected(std::uint32_t keys, double exponent) {
 }
 
 // Pearson's chi-square divided by its mean: about 1 if the counts follow the distribution. Keys
-// that are expected less than 10 times are counted as one.
+// that are expected less than 10 times are combined into one cell.
 double ChiSquare(const std::vector<int>& counts, const std::vector<double>& expected) {
   double sum = 0;
   double rare = 0;
@@ -63,8 +64,8 @@ TEST_P(KeySequenceLaw, FrequenciesMatchTheDefinition) {
   const auto [keys, exponent] = GetParam();
   const auto counts = Count(KeySequence(keys, exponent, 7), keys);
   const auto expected = Expected(keys, exponent);
-  // With k cells, the standard deviation is sqrt(2 / k). Five of them are allowed, since the seed
-  // is fixed.
+  // With k + 1 cells, the standard deviation is sqrt(2 / k). Five standard deviations are allowed.
+  // The seed is fixed, so the result is always the same.
   const int cells = static_cast<int>(
       std::count_if(expected.begin(), expected.end(), [](double count) { return count >= 10; }));
   EXPECT_NEAR(ChiSquare(counts, expected), 1, 5 * std::sqrt(2.0 / std::max(1, cells - 1)));

@@ -5,7 +5,7 @@
 namespace sluice::load {
 namespace {
 
-TEST(LatencyHistogram, Empty_IsZero) {
+TEST(LatencyHistogram, Empty_QuantilesAndMaxAreZero) {
   const LatencyHistogram histogram;
   EXPECT_EQ(histogram.Quantile(0.99), Duration(0));
   EXPECT_EQ(histogram.max(), Duration(0));
@@ -24,14 +24,14 @@ TEST(LatencyHistogram, AnyValue_IsReportedWithinItsBucket) {
   for (std::int64_t us = 1; us < std::int64_t{1} << 39; us = us * 5 / 4 + 1) {
     LatencyHistogram histogram;
     histogram.Add(Duration(us));
-    histogram.Add(Duration(std::int64_t{1} << 39));  // so that max does not cap the bucket's end
+    histogram.Add(Duration(std::int64_t{1} << 39));  // so that max() does not cap the quantile
     const std::int64_t found = histogram.Quantile(0.5).count();
     EXPECT_GE(found, us);
     EXPECT_LE(found, us + us / 64) << us;
   }
 }
 
-TEST(LatencyHistogram, ValueBeyondTheRange_IsCountedAtItsEnd) {
+TEST(LatencyHistogram, ValueOutsideTheRange_CountsAsTheNearestEnd) {
   LatencyHistogram histogram;
   histogram.Add(Duration(-5));
   histogram.Add(Duration(std::int64_t{1} << 60));

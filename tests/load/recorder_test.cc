@@ -29,7 +29,7 @@ TEST(Recorder, WarmUp_IsShownAsProgressButNotCounted) {
   EXPECT_EQ(recorder.progress().denied, 1u);
 }
 
-TEST(Recorder, MessageOfSeveralChecks_LatencyEndsWithTheLast) {
+TEST(Recorder, MessageOfSeveralChecks_LatencyEndsWithTheLastResult) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 3);
@@ -107,7 +107,7 @@ TEST(LoadStats, Merge_AddsSumsAndKeepsExtremes) {
   EXPECT_EQ(sum.late, 4u);
   EXPECT_EQ(sum.latest, milliseconds(4));
   EXPECT_EQ(sum.lost, "gone");
-  EXPECT_DOUBLE_EQ(sum.checks_per_second(), 7);  // of the checks that were answered
+  EXPECT_DOUBLE_EQ(sum.checks_per_second(), 7);  // answered checks only
   EXPECT_DOUBLE_EQ(sum.cpu_us_per_check(), 16'000.0 / 15);
 }
 

@@ -25,7 +25,7 @@ Plan PlanOf(Rpc rpc, std::uint32_t checks) {
           .keys = 50};
 }
 
-// The only message in `framed`. Checks its size.
+// Returns the only message in `framed`, and checks its size.
 template <typename Message>
 Message Unframed(const std::string& framed) {
   EXPECT_EQ(framed.at(0), '\0');
@@ -87,7 +87,7 @@ TEST(RequestWriter, Stream_AllChecksHaveTheMessagesId) {
   }
 }
 
-TEST(RequestWriter, LongAttributes_HaveSizesOfSeveralBytes) {
+TEST(RequestWriter, LongAttributes_AreWrittenInFull) {
   Plan plan = PlanOf(Rpc::kBatch, 2);
   plan.key_name = std::string(255, 'k');
   auto request = Request();

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kBegin{std::chrono::hours(1)};
 
-// Takes all messages due at `now`. Returns their starts, in milliseconds after kBegin.
+// Takes all messages that are due at `now`. Returns their starts, in milliseconds after kBegin.
 std::vector<std::int64_t> TakeAll(Schedule& schedule, SteadyTime now) {
   std::vector<std::int64_t> starts;
   while (schedule.IsDue(now)) {
@@ -23,7 +23,7 @@ std::vector<std::int64_t> TakeAll(Schedule& schedule, SteadyTime now) {
   return starts;
 }
 
-TEST(Schedule, ClosedLoop_StartsWheneverAskedUntilTheEnd) {
+TEST(Schedule, ClosedLoop_AMessageIsAlwaysDueUntilTheEnd) {
   Schedule schedule(kBegin + seconds(1));
   EXPECT_TRUE(schedule.IsDue(kBegin));
   EXPECT_EQ(schedule.Take(kBegin), kBegin);

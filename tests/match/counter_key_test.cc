@@ -1,4 +1,4 @@
-// The keys of counters that Match returns.
+// The counter keys that Match returns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
 }
 
 // If a rule is changed to count by another attribute, it gets new counters.
-TEST(CounterKey, OtherAttributes_AreOtherSubjects_TheirOrderIsIrrelevant) {
+TEST(CounterKey, OtherAttributes_HaveOtherKeys_OrderIsIrrelevant) {
   const std::vector<Attribute> facts = {{"user", "42"}, {"org", "42"}, {"a=b", "c"}, {"a", "b=c"}};
   const auto key = [&](std::vector<KeyPart> per) {
     return KeyOf(*Index(MakeDomain({MakeRule("r", {}, std::move(per))})), facts);
@@ -69,15 +69,15 @@ TEST(CounterKey, Tag_ContainsTheCountedNames) {
   EXPECT_EQ(tag({{"in", 3}, {"out", 15}}), "fixed_window:1m=in,out");
   EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");
   EXPECT_EQ(tag({{"in", 1}}, "a.b"), "fixed_window:1m.a.b=in");
-  EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "not the tag of a and b";
-  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "not of slots";
+  EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "differs from the tag of a and b";
+  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "not a key of slots";
   EXPECT_EQ(tag({{"a b=", 1}, {"{,}", 1}}), "fixed_window:1m=a%20b=,%7B%2C%7D");
   const std::string longest(200, 'x');
   EXPECT_EQ(tag({{longest, 1}}), "fixed_window:1m=" + longest);
   EXPECT_EQ(tag({{longest + "x", 1}}), "fixed_window:1m=#" + Sha256Hex128(longest + "x"));
 }
 
-TEST(CounterKey, WithoutPer_OneCounterIsForAll) {
+TEST(CounterKey, WithoutPer_AllRequestsShareOneCounter) {
   Domain domain = MakeDomain({MakeRule("r", {})});
   domain.name = "a/{b} c";
   const auto index = *RuleIndex::Build({domain}, {});
@@ -109,7 +109,7 @@ TEST(CounterKey, Address_IsCanonicalAndMasked) {
   EXPECT_EQ(unparsable.rules[1].key_prefix, "sluice:{shop/full/ip=nowhere}:");
 }
 
-TEST(CounterKey, AddressWithoutPrefix_HasNoPrefixLength) {
+TEST(CounterKey, AddressWithFullOrNoPrefix_HasNoPrefixLength) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {{"ip", 32, {}}})}));
   EXPECT_EQ(KeyOf(*index, {{"ip", "10.1.2.3"}}), "sluice:{shop/r/ip=10.1.2.3}:");
   EXPECT_EQ(KeyOf(*index, {{"ip", "::1"}}), "sluice:{shop/r/ip=::1}:");
@@ -135,7 +135,8 @@ TEST(CounterKey, Colocate_SharesTheHashTag) {
   EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/ip=i}:");
 }
 
-// Takes every pair of short values made of the special bytes. Each pair has a different key.
+// Takes every pair of short values made of special bytes, and of values near the length at which
+// keys are hashed. Each pair must have a different key.
 TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   std::vector<std::string> values{""};
@@ -155,7 +156,7 @@ TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
       const auto [owner, is_new] = owners.try_emplace(key, a, b);
       EXPECT_EQ(owner->second, (std::pair{a, b})) << key;
       const auto end = key.find('}');
-      EXPECT_EQ(end, key.size() - 2) << "the first brace must end the hash tag: " << key;
+      EXPECT_EQ(end, key.size() - 2) << "the first } must end the hash tag: " << key;
     }
   }
 }

@@ -28,7 +28,7 @@ TEST(RuleDifferenceTest, OneEdit_IsNamed) {
        "none changed"},
       {"a new rule", [](Domain& shop) { shop.rules.push_back(MakeRule("d", {})); },
        "1 added (shop/d)"},
-      {"a rule less", [](Domain& shop) { shop.rules.pop_back(); }, "1 removed (shop/c)"},
+      {"one rule less", [](Domain& shop) { shop.rules.pop_back(); }, "1 removed (shop/c)"},
       {"another name", [](Domain& shop) { shop.rules[1].name = "z"; },
        "1 added (shop/z), 1 removed (shop/b)"},
       {"another limit",

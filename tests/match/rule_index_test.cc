@@ -125,7 +125,7 @@ TEST(RuleIndex, MissingAttribute_SkipsOrDenies) {
   EXPECT_EQ(present.rules[1].outcome, Outcome::kCount);
 }
 
-// The index of the previous use, and its rules, may already be freed.
+// When a result is reused, the index and the rules of the last request may already be freed.
 TEST(RuleIndex, ReusedResult_KeepsNothingOfTheLastRequest) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("user")})}));
   MatchResult result = Find(*index, {{"user", "42"}});
@@ -193,8 +193,8 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   }
 }
 
-// The prefix of the key that counts requests of plan gold. The last override has a separate counter
-// for them.
+// The key prefix for a request of plan gold in region eu. The rule has the overrides `others`, then
+// an override with the conditions `match` and its own counter.
 std::string OwnKey(std::vector<Override> others, std::vector<Condition> match) {
   Rule rule = MakeRule("r", {});
   rule.overrides = std::move(others);
@@ -221,11 +221,11 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
                                       OwnKey({}, {{"plan", Regex("gold")}}),
                                       OwnKey({}, {{"plan", Not(Exact("x"))}}),
                                       OwnKey({}, {{"plan", Exists()}})};
-  EXPECT_EQ(keys.size(), 6u) << "other matches have other counters";
+  EXPECT_EQ(keys.size(), 6u) << "other conditions have other counters";
 }
 
-// The tag of a limit does not depend on the order of the limits, or on other limits of the rule.
-TEST(RuleIndex, EqualLimits_AreDistinguishedByName) {
+// The tag of a limit depends neither on the order of the limits nor on the rule's other limits.
+TEST(RuleIndex, LimitsWithEqualWindows_AreDistinguishedByName) {
   using std::chrono::seconds;
   const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});
   const RuleLimit large(FixedWindow{.limit = 2, .window = seconds(1)}, "large");
@@ -278,8 +278,8 @@ TEST(RuleIndex, BadRules_AreRefused) {
   }
 }
 
-// A MatchResult keeps nothing from the previous request.
-TEST(RuleIndex, ReusedResult_EqualsANewOne) {
+// A MatchResult keeps nothing of the last request, even if other rules match.
+TEST(RuleIndex, ReusedResult_HasOnlyTheNewMatches) {
   Rule blocked = MakeRule("blocked", {{"a", Exact("x")}});
   blocked.limits = {Limits::Effect::kBlocked, {}};
   const auto index = Index(MakeDomain({blocked, MakeRule("r", {}, {Key("user")})}));

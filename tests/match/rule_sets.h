@@ -54,7 +54,7 @@ inline std::shared_ptr<const RuleIndex> Index(Domain domain) {
   return *RuleIndex::Build({std::move(domain)}, {});
 }
 
-// The rules that `index` finds in the domain "shop".
+// The rules of the domain "shop" that match `attributes`.
 inline MatchResult Find(const RuleIndex& index, const std::vector<Attribute>& attributes) {
   MatchResult result;
   index.Match("shop", attributes, result);

@@ -128,7 +128,7 @@ TEST(MetricsRegistry_SeriesBeyondTheMaximum, ShareOneSeries) {
   EXPECT_THAT(page, Not(HasSubstr("rule=\"3\"")));
 }
 
-TEST(MetricsRegistry_RenderedWhileMetricsAreAdded, ShowsExistingMetrics) {
+TEST(MetricsRegistry_RenderedWhileMetricsAreAdded, ShowsThemAfterwards) {
   MetricsRegistry metrics;
   std::thread newcomer([&] {
     for (int i = 0; i < 5'000; ++i) {

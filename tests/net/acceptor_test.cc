@@ -106,7 +106,7 @@ TEST(Acceptor, Restarted_WhileOldConnectionsEnd_Listens) {
   const Address address = listening->address();
   auto caller = BlockingSocket::ConnectTo(address);
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return listening->count() == 1; }));
-  listening->CloseAll();  // this side closes first, so it waits in TIME_WAIT
+  listening->CloseAll();  // closes first, so its end stays in TIME_WAIT
   EXPECT_EQ(caller.ReadAll(), "");
   caller.Close();
   listening.reset();
@@ -148,13 +148,13 @@ TEST(Acceptor, Stop_RejectsPendingConnections) {
   EXPECT_EQ(caller.ReadAll(), "");
 }
 
-// While it exists, the process has only `free` unused file descriptors. With 0, it cannot even
-// replace a descriptor that it closes.
+// While this object exists, the process can open at most `free` file descriptors. If `free` is 0,
+// the process cannot open any, even if it closes some.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const Socket highest(dup(0));  // all lower numbers are in use, or not allowed
+    const Socket highest(dup(0));  // all lower numbers are in use
     rlimit limit = before_;
     limit.rlim_cur = static_cast<rlim_t>(free > 0 ? highest.fd() + free : 3);
     setrlimit(RLIMIT_NOFILE, &limit);

@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test allows it. Its state outlives the test if a lookup
-// does.
+// A name service that answers when the test allows it. If a lookup outlives the test, the state
+// does, too.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {
@@ -77,7 +77,7 @@ class Attempt {
       attempt_ = io_.loop().Connect(address, timeout, FlushStage::kStore,
                                     [this](Result<TransportPtr> result) {
                                       ++calls_;
-                                      attempt_.reset();  // its owner may destroy it now
+                                      attempt_.reset();  // allowed within the callback
                                       if (result) {
                                         transport_ = std::move(result).value();
                                       } else {
@@ -194,7 +194,7 @@ TEST(Connect, SlowNameService_ConnectsWhenItAnswers) {
   EXPECT_EQ(names.asked(), 1);
 }
 
-TEST(Connect, AttemptDestroyedDuringTheLookup_CallsNothing) {
+TEST(Connect, AttemptDestroyedDuringTheLookup_IsNotCalledBack) {
   const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(acceptor->address());
@@ -203,8 +203,8 @@ TEST(Connect, AttemptDestroyedDuringTheLookup_CallsNothing) {
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return names.asked() == 1; }));
   given_up.GiveUp();
   names.Answer();
-  Attempt next(io,
-               {.host = "redis.test", .unix_path = {}});  // names are looked up one after another
+  // Lookups run one after another, so the first has ended when the second ends.
+  Attempt next(io, {.host = "redis.test", .unix_path = {}});
   ASSERT_TRUE(next.Done());
   EXPECT_EQ(given_up.calls(), 0);
 }
@@ -238,7 +238,7 @@ TEST(Resolver, DestroyedInALookup_DoesNotWaitForIt) {
   names.Answer();
 }
 
-TEST(Resolver, SystemLookup_KnowsLocalhost) {
+TEST(Resolver, SystemLookup_FindsLocalhost) {
   const auto found = Resolver::SystemLookup({.host = "localhost", .port = 80, .unix_path = {}});
   ASSERT_TRUE(found);
   EXPECT_THAT(found->front().ToString(), ::testing::AnyOf("127.0.0.1:80", "[::1]:80"));

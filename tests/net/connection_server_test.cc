@@ -17,7 +17,7 @@
 namespace sluice::net {
 namespace {
 
-// Sends at once whether it has a place, then waits. The server may close it at any time.
+// If it has a place, sends '+', otherwise '-'. Then waits until the client or the server closes it.
 class Greeter final : public ServedConnection {
  public:
   Greeter(Loop& loop, TransportPtr transport, bool has_place)
@@ -60,7 +60,8 @@ class ConnectionServerTest : public testing::Test {
                     .on_replaced = [] {}});
   }
 
-  // Connects while loop `index` is the least busy one. The connection has a place.
+  // Makes the other loop busy, and connects from the address `from`, so that loop `index` gets the
+  // connection. Expects that the connection has a place.
   BlockingSocket ConnectTo(std::size_t index, const std::string& from) {
     std::vector<LoopAssignment> busy;
     for (int i = 0; i < 20; ++i) busy.push_back(threads_.AssignTo(1 - index));
@@ -85,8 +86,8 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
   EXPECT_LE(server_->count().open(), 4U);
 }
 
-// One loop serves only the honest network. The greedy network, which opens more connections, has
-// all of its places on the other loop.
+// At first, the honest network's connections are all on loop 1, and the greedy network's are all on
+// loop 0. New connections on loop 1 must replace connections of the greedy network, which has more.
 TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreReplaced) {
   address_ = {.host = "127.0.0.1"};
   Start(6);
@@ -100,7 +101,7 @@ TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreRepla
 
 // The number of connections posted to the other loop is bounded, since each holds a file
 // descriptor.
-TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst) {
+TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetPlacesOnTheFirstLoop) {
   Start(4);
   std::vector<BlockingSocket> clients;
   for (int i = 0; i < 4; ++i) {
@@ -109,8 +110,8 @@ TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst)
   }
   Notification release;
   threads_.loop(1).Post([&] { release.Wait(); });
-  // At most 64 of these connections wait for the other loop. The first loop serves the rest, and
-  // the last of them keeps its place.
+  // At most 64 of these connections wait for the other loop. The first loop serves the others, and
+  // the last connection that it serves keeps its place.
   for (int i = 0; i < 300; ++i) clients.push_back(BlockingSocket::ConnectTo(address_));
   std::vector<pollfd> last;
   for (std::size_t i = clients.size() - 65; i < clients.size(); ++i) {
@@ -127,7 +128,7 @@ TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst)
   }
   EXPECT_TRUE(has_place);
   release.Notify();
-  threads_.RunOn(1, [](EpollLoop&) {});  // so that the other loop no longer waits
+  threads_.RunOn(1, [](EpollLoop&) {});  // `release` must outlive the wait
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The iterations of a loop: the order of events, and that none is lost.
+// The iterations of a loop: events run in order, and none is lost.
 #include "net/epoll_loop.h"
 
 #include <gmock/gmock.h>
@@ -116,10 +116,10 @@ TEST(EpollLoop, PostLong_ManyTasks_OneOfEachKindRunsInAnIteration) {
   ASSERT_EQ(ran.size(), 5U);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(ran[i].first, i);
   for (int i = 1; i < 5; ++i) EXPECT_GT(ran[i].second, ran[i - 1].second) << i;
-  EXPECT_EQ(headers, ran[1].second) << "another kind does not wait";
+  EXPECT_EQ(headers, ran[1].second) << "tasks of another kind do not wait";
 }
 
-TEST(EpollLoop, Current_IsTheLoopOnItsThreadOnly) {
+TEST(EpollLoop, Current_IsTheLoopOnItsThread_ElsewhereNull) {
   OneIoThread io;
   EXPECT_EQ(Loop::Current(), nullptr);
   EXPECT_EQ(io.Run([] { return Loop::Current(); }), &io.loop());
@@ -133,7 +133,7 @@ TEST(EpollLoop, Flush_StoresAreFlushedBeforeCallers) {
   io.Run([&] {
     io.loop().RequestFlush(caller);
     io.loop().RequestFlush(store);
-    io.loop().RequestFlush(caller);  // it is flushed only once
+    io.loop().RequestFlush(caller);  // `caller` is flushed only once
   });
   io.Run([] {});
   EXPECT_THAT(journal, ElementsAre("store", "caller"));
@@ -255,7 +255,7 @@ TEST(EpollLoop, Destructor_DropsLongTasksAndTheirTransports) {
                     [holds = std::shared_ptr<Transport>(std::move(protocol.transport))] {
                       FAIL() << "ran after Stop";
                     });
-      loop.Stop();  // in the iteration of the first task
+      loop.Stop();  // stops in the next iteration, after the first long task
     });
     threads.Stop();
   }

@@ -25,9 +25,9 @@ struct Place {
   std::string_view network;
 };
 
-// The occupants to close for a new connection. Its network has `least` places, and `waiting` of
-// these wait for their peer. If waiting occupants are chosen, those that began to wait after
-// `since` are spared. The share is the average number of places of a network.
+// The occupants to close for a new connection. The new connection's network has `least` places, and
+// `waiting` of its occupants wait for their peers. If waiting occupants are chosen, occupants that
+// began to wait after `since` are spared. The share is the average number of places per network.
 std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t least,
                                 std::size_t count, std::size_t waiting = 0,
                                 SteadyTime since = SteadyTime::max()) {
@@ -71,14 +71,14 @@ TEST(ChooseVictims, ConnectionsOfANetworkBeyondItsShare_AreChosenBeforeStuckOnes
   EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(2, 1, 0));
 }
 
-TEST(ChooseVictims, MostWaitForTheirPeers_TheOldestOfTheseAreChosen_ConnectionsInUseAreKept) {
+TEST(ChooseVictims, MostWaitForTheirPeers_LongestWaitingAreChosen_ConnectionsInUseAreKept) {
   const std::vector<Place> occupants = {{kIdle, At(0), "proxy"}, {kIdle, At(0), "proxy"},
                                         {kIdle, At(0), "proxy"}, {kUnused, At(2), "a"},
                                         {kStuck, At(3), "a"},    {kUnused, At(1), "b"},
                                         {kUnused, At(4), "c"}};
   EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(5, 3, 4, 6));
-  EXPECT_THAT(Choose(occupants, 3, 1), ElementsAre(5)) << "the proxy opens a further one";
-  EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "`a` displaces its own";
+  EXPECT_THAT(Choose(occupants, 3, 1), ElementsAre(5)) << "the proxy opens another connection";
+  EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "network a displaces its own";
   EXPECT_THAT(Choose(occupants, 3, 9, 3), IsEmpty());
   EXPECT_THAT(Choose(occupants, 0, 9, 0, At(2)), ElementsAre(5, 3)) << "others wait only briefly";
 }

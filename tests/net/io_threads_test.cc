@@ -31,7 +31,7 @@ TEST(IoThreads, RunOnEach_RunsOnEveryThreadInOrder) {
   EXPECT_EQ(ran, (std::vector<std::size_t>{0, 1, 2}));
 }
 
-TEST(IoThreads, AssignConnection_OfIdleThreads_TakesTheOneWithTheFewestConnections) {
+TEST(IoThreads, AssignConnection_ThreadsAreIdle_TakesTheOneWithTheFewestConnections) {
   IoThreads threads(3);
   std::vector<LoopAssignment> places;
   std::map<std::size_t, int> count;

@@ -1,4 +1,4 @@
-// A transport on unix and TCP sockets whose other end is the test.
+// A transport on unix and TCP sockets. The test is the peer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using Closure = Protocol::Closure;
 
-// Bytes that show if some were lost or swapped.
+// Varied bytes: if some are lost or swapped, a comparison fails.
 std::string Pattern(std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2'654'435'761U >> 13U);
@@ -111,7 +111,8 @@ TEST_P(SocketTransport_Test, PeerThatDoesNotRead_UnsentBytesAreBounded) {
       io_.Run([&] { return std::pair(protocol_.takes, protocol_.transport->unsent()); });
   EXPECT_LE(unsent, Transport::kFlushBytes);
   for (int i = 0; i < 10; ++i) Send("x");
-  EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), takes) << "bytes are unsent";
+  EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), takes)
+      << "took output although bytes were unsent";
   EXPECT_EQ(io_.Run([&] { return protocol_.drains; }), 0);
 
   EXPECT_EQ(peer_.Read(sent.size() + 10), sent + std::string(10, 'x'));
@@ -119,7 +120,7 @@ TEST_P(SocketTransport_Test, PeerThatDoesNotRead_UnsentBytesAreBounded) {
   EXPECT_EQ(io_.Run([&] { return protocol_.transport->unsent(); }), 0U);
 }
 
-TEST_P(SocketTransport_Test, SetReading_HoldsBytesBack) {
+TEST_P(SocketTransport_Test, SetReading_HoldsBytesBackUntilReadingContinues) {
   Start();
   io_.Run([&] { protocol_.transport->SetReading(false); });
   peer_.Send("held");
@@ -250,10 +251,10 @@ TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
     protocol.transport->Start(protocol);
     protocol.transport->RequestFlush();
   });
-  EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "it continues in later iterations";
+  EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "output continues in later iterations";
   io.Run([&] { protocol.transport.reset(); });
   EXPECT_GE(most_takes, 2);
-  EXPECT_LE(most_takes, 5);  // the fifth waits to be sent
+  EXPECT_LE(most_takes, 5);  // the fifth is sent in the next iteration
 }
 
 TEST(SocketTransport_OnTcp, Reset_ConnectionIsLostWithItsCause) {

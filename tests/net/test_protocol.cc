@@ -25,7 +25,7 @@ std::pair<Socket, Socket> UnixPair() {
 std::pair<Socket, Socket> TcpPair(int buffer_bytes) {
   const Endpoint any = Endpoint::FromNumeric({.host = "127.0.0.1", .unix_path = {}}).value();
   Socket listening(socket(AF_INET, SOCK_STREAM, 0));
-  // Accepted sockets inherit the buffer's size. A size set later has no effect on the window.
+  // Accepted sockets inherit the buffer size. A later change would not affect the TCP window.
   LimitBuffer(listening.fd(), SO_RCVBUF, buffer_bytes);
   test::Require(bind(listening.fd(), any.get(), any.size) == 0, "bind");
   test::Require(listen(listening.fd(), 1) == 0, "listen");
@@ -63,7 +63,7 @@ bool BlockingSocket::IsSilent() const {
 }
 
 void BlockingSocket::Send(std::string_view bytes) {
-  test::Require(SendAll(bytes), "the other end is gone");
+  test::Require(SendAll(bytes), "send to the peer");
 }
 
 bool BlockingSocket::SendAll(std::string_view bytes) {

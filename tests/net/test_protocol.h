@@ -84,7 +84,8 @@ class OneIoThread {
 // A blocking socket that waits at most 10 s.
 class BlockingSocket {
  public:
-  // Reads return this after 10 s without data, so that a timeout differs from the end of the input.
+  // If no data arrives for 10 s, a read ends with this text, so that a timeout differs from the end
+  // of the input.
   static constexpr std::string_view kNothing = "(nothing for 10 s)";
 
   explicit BlockingSocket(Socket socket);
@@ -93,9 +94,10 @@ class BlockingSocket {
   static BlockingSocket ConnectTo(const Address& address, const std::string& from = {});
 
   void Send(std::string_view bytes);
-  // Sends all of `bytes`, and waits for a slow peer. Returns false if the peer has closed.
+  // Sends all of `bytes`, and waits for a slow peer. Returns false if the peer has closed, or reads
+  // nothing for 10 s.
   bool SendAll(std::string_view bytes);
-  // Reads the available bytes, at least one. Empty if the peer has closed.
+  // Waits for at least one byte, and reads the available bytes. Empty if the peer has closed.
   std::string ReadSome();
   // Reads `size` bytes, or fewer if the peer closes.
   std::string Read(std::size_t size);
@@ -105,7 +107,7 @@ class BlockingSocket {
   void Reset();
   void Close() { socket_.Close(); }
   int fd() const { return socket_.fd(); }
-  // Returns true if no byte is unread and this side has not seen the peer close.
+  // Returns true if the connection is open and has no unread bytes.
   bool IsSilent() const;
 
  private:
@@ -114,7 +116,8 @@ class BlockingSocket {
 
 enum class SocketKind { kUnix, kTcp };
 
-// Two connected sockets. The first is non-blocking. `buffer_bytes`: 0 keeps the system's default.
+// Two connected sockets. The first is non-blocking. `buffer_bytes`: the size of their buffers; 0:
+// the system's default.
 std::pair<Socket, BlockingSocket> ConnectedPair(SocketKind kind, int buffer_bytes = 8 * 1024);
 
 }  // namespace sluice::net

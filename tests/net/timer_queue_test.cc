@@ -1,4 +1,4 @@
-// The queue against a model that keeps a list of times.
+// Compares the queue with a model that keeps a list of times.
 #include "net/timer_queue.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr SteadyTime kStart{seconds(1'000)};
 
 // The tick at which a timer for `at` fires: the milliseconds from the queue's start to `at`,
-// rounded up, but never the current tick.
+// rounded up, but at least the tick after `now_tick`.
 std::int64_t DueTick(SteadyTime at, std::int64_t now_tick) {
   const auto tick = std::chrono::ceil<milliseconds>(at - kStart).count();
   return std::max<std::int64_t>(tick, now_tick + 1);
@@ -57,11 +57,11 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
     due_.erase(i);
   }
 
-  // Called within Advance. Compares each fired timer with the model. If a timer starts or cancels
-  // others, it does so at the tick at which it fires.
+  // Called within Advance when timer `i` fires. Compares the timer with the model, then sometimes
+  // starts or cancels a random timer. The current tick is then the tick at which timer `i` was due.
   void OnTime(std::size_t i) {
     ASSERT_TRUE(due_.contains(i)) << "timer " << i << " is not active";
-    EXPECT_GE(due_[i], tick_) << "fired after a later one";
+    EXPECT_GE(due_[i], tick_) << "fired after a timer that is due later";
     EXPECT_LE(due_[i], last_tick_) << "fired too early";
     tick_ = due_[i];
     due_.erase(i);
@@ -87,7 +87,7 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
   std::mt19937 random_{GetParam()};
   TimerQueue queue_{kStart};
   std::vector<std::unique_ptr<Timer>> timers_;
-  std::map<std::size_t, std::int64_t> due_;  // in ticks, of active timers
+  std::map<std::size_t, std::int64_t> due_;  // the due ticks of active timers
   SteadyTime now_ = kStart;
   std::int64_t tick_ = 0;
   std::int64_t last_tick_ = 0;

@@ -168,7 +168,8 @@ struct Breach {
   const char* error;
 };
 
-// The server must refuse a bad message when its first bytes arrive. It must not buffer the rest.
+// When the first bytes of a bad message arrive, the server must refuse the message. It must not
+// buffer the rest.
 TEST(TlsAfterHandshake, ProtocolViolations_CloseTheConnectionAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;
@@ -183,7 +184,7 @@ TEST(TlsAfterHandshake, ProtocolViolations_CloseTheConnectionAtOnce) {
             {{kHandshake, {"\x18\0\0\x01\0\x18", 6}}},
             "not on record boundary"},
            {"a record of an unknown type", {{99, "x"}}, "bad record type"},
-           {"empty records without end", std::vector<Record>(40, {kData, ""}), "record too small"},
+           {"many empty records", std::vector<Record>(40, {kData, ""}), "record too small"},
        }) {
     SCOPED_TRACE(breach.what);
     TlsConnection connection(*context);

@@ -1,4 +1,4 @@
-// A TLS client on a blocking socket that uses OpenSSL directly, as a reference peer.
+// A TLS client on a blocking socket. It uses OpenSSL directly, as a reference peer.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -14,8 +14,8 @@
 namespace sluice::net {
 
 struct TlsClientOptions {
-  std::string ca;                   // the authorities that may sign the server's certificate
-  test::Certificate certificate{};  // of the client; empty: none
+  std::string ca;                   // authorities for the server's certificate; empty: no check
+  test::Certificate certificate{};  // the client's certificate; empty: none
   int version = 0;                  // TLS1_2_VERSION; 0: negotiated
   std::string alpn;                 // in wire format: "\x02h2"; empty: none
 };
@@ -30,7 +30,7 @@ class TlsClient {
   bool Send(std::string_view bytes);
   // Reads `size` bytes, or fewer if the server closes or fails.
   std::string Read(std::size_t size);
-  // Whether the input ends with close_notify.
+  // Returns whether the next input is close_notify.
   bool ReadsEnd();
   void Finish() { SSL_shutdown(ssl_.get()); }
 

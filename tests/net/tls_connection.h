@@ -71,7 +71,7 @@ class TlsConnection {
     return test::WaitUntil(std::chrono::seconds(15), [&] { return io.Run(condition); });
   }
 
-  // The error with which the server's side was closed.
+  // Waits until the server's side is closed, and returns its error.
   std::string ServerError() {
     if (!Eventually([&] { return server.lost(); })) return "the server's side is still open";
     return io.Run([&] { return server.causes.back(); });

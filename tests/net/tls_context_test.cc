@@ -89,7 +89,7 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   const test::Certificate kept = authority_.Issue({.name = "kept", .alternative_names = {}});
   Replace(first_.key, kept.key);
 
-  Replace(second_.key, first_.key);  // the new certificate does not exist yet
+  Replace(second_.key, first_.key);  // the new certificate is not in place yet
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(context->Reload());
   EXPECT_EQ(log.CountLines("the old ones stay in use"), 1) << log.text();
   std::filesystem::remove(first_.key);
@@ -102,7 +102,7 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   EXPECT_TRUE(context->Reload());
 }
 
-TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
+TEST_F(TlsContext_Test, Expiry_FollowsTheCertificateInUse) {
   const test::Certificate expired =
       authority_.Issue({.name = "expired", .alternative_names = {}, .days = -1});
   const auto context = TlsServerContext::Load({.paths = Files()}).value();
@@ -116,7 +116,7 @@ TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
   EXPECT_EQ(TlsClientContext::Load({}).value()->Expiry(), std::numeric_limits<double>::infinity());
 }
 
-TEST_F(TlsContext_Test, Load_ForAClient_NeedsCertificateAndKeyOrNeither) {
+TEST_F(TlsContext_Test, Load_ForAClient_NeedsBothCertificateAndKeyOrNeither) {
   EXPECT_TRUE(TlsClientContext::Load({}));
   EXPECT_TRUE(TlsClientContext::Load(Files()));
   TlsFiles half = Files();

@@ -49,7 +49,7 @@ TEST(TlsTransport, OldVersions_AreRefused) {
   }
 }
 
-TEST(TlsTransport, BytesThatAreNotTls_EndWithTheCause) {
+TEST(TlsTransport, BytesThatAreNotTls_CloseTheConnectionWithTheCause) {
   const auto context = Load(ServerOptions());
   TlsConnection http(*context);
   http.client.socket().Send("GET / HTTP/1.1\r\n\r\n");
@@ -91,7 +91,8 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
   }
 }
 
-// An address of one byte: the bytes that follow it in memory must not become part of a name.
+// The certificate has an IP address of one byte. The bytes that follow it in memory must not become
+// part of a name.
 TEST(TlsTransport, ClientCertificate_WithAnInvalidAddress_AddressIsNoIdentity) {
   const auto client = Certs().authority.Issue(
       {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
@@ -117,7 +118,8 @@ TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
             "alert certificate expired"},
        }) {
     TlsConnection connection(*context, {.certificate = certificate, .version = TLS1_3_VERSION});
-    EXPECT_EQ(connection.client.Handshake(), "");  // the client's part ends before the server's
+    // In TLS 1.3, the client ends the handshake before the server has checked the certificate.
+    EXPECT_EQ(connection.client.Handshake(), "");
     EXPECT_EQ(connection.client.Read(1), "");
     EXPECT_THAT(connection.client.error(), HasSubstr(client_error));
     EXPECT_THAT(connection.ServerError(), StartsWith("TLS handshake: " + server_error));
@@ -236,7 +238,7 @@ TEST(TlsTransport, ManyHandshakesAtOnce_AllSucceed) {
 
 class TlsTransport_OurClient : public ::testing::Test {
  protected:
-  // Why the client's end was closed; empty if it got an answer.
+  // Why the client's end was closed; empty if the client received the server's output.
   std::string Error(const TlsFiles& files, const std::string& server_name) {
     const auto server_context = Load(MutualOptions());
     const auto client_context = TlsClientContext::Load(files).value();

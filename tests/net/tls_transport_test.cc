@@ -74,7 +74,7 @@ class TlsPair {
     });
   }
 
-  // Delivers all bytes in flight. Returns the number of iterations that only ran posted tasks.
+  // Delivers all bytes in flight. Returns the number of additional iterations for posted tasks.
   int Deliver() {
     int extra = 0;
     for (bool any = true; any;) {
@@ -149,7 +149,7 @@ TEST(TlsTransport, SetReading_HoldsBackReceivedAndLaterBytes) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
-// If the buffered input and the end of the socket are both ready, the end is read first.
+// If the buffered input and the end of the socket are both ready, the loop reads the end first.
 TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
   const auto context = Load(ServerOptions());
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -160,7 +160,7 @@ TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
       };
     });
     ASSERT_EQ(connection.client.Handshake(), "");
-    connection.io.Run([&] {  // so that the server reads it at once
+    connection.io.Run([&] {  // on the loop's thread, so that all bytes arrive in one iteration
       EXPECT_TRUE(connection.client.Send("first "));
       EXPECT_TRUE(connection.client.Send("second"));
       connection.client.Finish();
@@ -182,7 +182,7 @@ TEST(TlsTransport, ByteByByte_HandshakeAndDataWork) {
   auto [relayed, peer] = ConnectedPair(SocketKind::kUnix);
   BlockingSocket relay_in(std::move(relayed));
   TlsConnection connection(*context, {.certificate = Certs().client}, SocketKind::kUnix);
-  // The client talks to the relay, which forwards its bytes one by one.
+  // The relay forwards the bytes between the client and the server one by one.
   BlockingSocket to_server(Socket(dup(connection.client.socket().fd())));
   TlsClient client(std::move(peer), {.certificate = Certs().client});
   std::jthread up([&] {
@@ -214,7 +214,7 @@ TEST(TlsTransport, FinishSending_SendsCloseNotifyAfterTheRest) {
     if (!before_handshake) connection.io.Run(finish);
     EXPECT_EQ(connection.client.Read(sent.size()), sent);
     EXPECT_TRUE(connection.client.ReadsEnd());
-    EXPECT_EQ(connection.client.socket().Read(1), "");  // and the socket ends, too
+    EXPECT_EQ(connection.client.socket().Read(1), "");  // the socket has ended, too
     ASSERT_TRUE(connection.client.Send("still heard"));
     EXPECT_TRUE(connection.Eventually([&] { return connection.server.received == "still heard"; }));
   }
@@ -284,7 +284,7 @@ TEST(TlsTransport, CloseInEachCallback_IsAllowed) {
 // behind.
 TEST(TlsTransport, IdleConnections_KeepNoBuffers) {
 #ifdef SLUICE_SANITIZED
-  GTEST_SKIP() << "sanitizers have a heap of their own";
+  GTEST_SKIP() << "sanitizers use their own heap";
 #endif
   constexpr int kConnections = 100;
   const auto context = Load(MutualOptions());

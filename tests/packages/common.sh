@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions for the tests of packages, to be sourced.
 set -euo pipefail
-# Mounts end with the script, even if it is killed.
+# Enters its own mount namespace, so that mounts end with the script, even if it is killed.
 [[ "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/$PPID/ns/mnt)" ]] || exec unshare --mount "$0" "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 packages=$PWD/build/packages
@@ -32,7 +32,7 @@ make_place() {
   chmod 755 "$place"
 }
 
-# make_debian: makes a clean Debian 12 in $debian, once.
+# make_debian: makes a clean Debian 12 in $debian, unless it exists.
 make_debian() {
   [[ -e $debian.complete ]] && return
   rm -rf --one-file-system "$debian"
@@ -76,7 +76,7 @@ logged() {
   }
 }
 
-# wait_for SECONDS COMMAND...: repeats the command until it succeeds.
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds. Fails after SECONDS.
 wait_for() {
   local end=$((SECONDS + $1))
   shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests docker/compose.yaml without a container engine: mounted files exist and are valid, and the
-# servers and nginx, run as processes, limit a site together.
+# Tests docker/compose.yaml without a container engine. Mounted files must exist and be valid. The
+# servers and nginx run as processes, and must limit a site together.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 find_programs
@@ -24,7 +24,7 @@ pathlib.Path(sys.argv[2], "environment").write_text(
     "".join(f"{key}={value}\n" for key, value in environment.items()))
 PYTHON
 echo "ok: every mounted file exists"
-# Prometheus is checked with the alerts beside its file, as they are mounted.
+# promtool needs the alerts beside prometheus.yml, where docker/compose.yaml mounts them.
 cp docker/compose/prometheus.yml docker/prometheus/alerts.yml "$place"
 promtool check config "$place/prometheus.yml" >/dev/null || fail "Prometheus refuses its settings"
 echo "ok: Prometheus reads its settings"
@@ -54,8 +54,8 @@ processes+=($!)
 answers() { curl -sS -o "$place/body" "http://127.0.0.1:$site/"; }
 wait_for 20 answers || fail "nginx does not answer"
 
-# The limit is 20 at once and 10 a second. Of 200 requests within a moment, at least 20 are served,
-# and some are denied.
+# The limit is 20 at once and 10 a second. So of 200 requests at once, at least 20 must be served,
+# and some denied.
 for _ in {1..200}; do echo "url=http://127.0.0.1:$site/boot/pay"; done |
   curl -s -Z --no-progress-meter -K - -o /dev/null -w '%{http_code}\n' | sort | uniq -c >"$place/codes"
 allowed=$(awk '$2 == 200 { print $1 }' "$place/codes")
@@ -69,8 +69,8 @@ for number in 1 2 3; do
 done
 echo "ok: every server got checks"
 
-# nginx notices that servers have gone. When they are back, it must use them again soon: otherwise,
-# in a rolling restart, it could leave out all of them.
+# If servers stop, nginx stops using them. When they are back, nginx must soon use them again.
+# Otherwise, nginx could leave out all servers during a rolling restart.
 served() {
   [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$site/boot/pay") =~ ^(200|429)$ ]]
 }

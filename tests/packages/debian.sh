@@ -46,7 +46,7 @@ expect "completion of health" "--help --addr" "$(inside bash -c '
   _sluice
   echo "${COMPREPLY[*]}"' | cut -d' ' -f1,2)"
 
-# hardened PROGRAM: checks the options of cmake/compiler.cmake.
+# hardened PROGRAM: checks that the hardening options of cmake/compiler.cmake have an effect.
 hardened() {
   local found
   found=$(readelf --wide --file-header --program-headers --dynamic --dyn-syms "$1")
@@ -59,7 +59,7 @@ hardened "$root/usr/bin/sluiced"
 hardened "$root/usr/bin/sluice"
 
 unit=$root/usr/lib/systemd/system/sluiced.service
-# systemd's verifier needs a user and a program that this host does not have.
+# The verifier needs the service's user and program. They exist in $root, not on this host.
 systemd-analyze verify --root "$root" --man=no sluiced.service
 exposure=$(systemd-analyze security --offline=true --root "$root" sluiced.service | tail -1)
 echo "ok: $exposure"
@@ -96,8 +96,8 @@ expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server
 expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-# explains ADDRESS SOCKET: checks that the tool, run as root, does not open the SOCKET of another
-# user by itself, but names it in the error. With --admin unix:SOCKET, the tool works.
+# explains ADDRESS SOCKET: runs the tool as root. SOCKET belongs to another user. Without --admin,
+# the tool must not open SOCKET, but name it in the error. With --admin unix:SOCKET, it must work.
 explains() {
   local said command=(sluice explain shop endpoint=/boot/pay user=1)
   said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"
@@ -119,7 +119,7 @@ socket=unix:$directory/grpc.sock
 start "SLUICE_GRPC=$socket" SLUICE_GRPC_SOCKET_MODE=0660
 asks() { chroot --userspec=nobody:nogroup "$@" "$root" /usr/bin/sluice health --addr "$socket" 2>&1; }
 expect "health check by a member of the group" serving "$(asks --groups="$user")"
-asks --groups= >/dev/null && fail "others may ask"
+asks --groups= >/dev/null && fail "users outside the group can use the socket"
 inside sluice rules --addr "$socket" >/dev/null || fail "root cannot list the rules"
 echo "ok: root opens $directory/grpc.sock.admin"
 stop

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds docker/Dockerfile, starts the image as its user on a read-only file system, sends a check
-# from outside, and stops it. ARCHIVE: an image that has already been built.
+# from outside, and stops it. If ARCHIVE is given, tests the image in it instead of building one.
 #   tests/packages/image.sh [ARCHIVE]
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -68,7 +68,7 @@ in_container() {
     in_container "$files" "$user" "${environment[@]}" "$@"
 }
 
-# This folder belongs to the user, so only the file system can forbid writing.
+# This folder belongs to the user, so writing can fail only if the file system is read-only.
 (in_container /usr/bin/touch /run/sluice/here) 2>/dev/null && fail "the file system can be written"
 (in_container "${entrypoint[@]}") &
 server=$!

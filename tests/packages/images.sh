@@ -8,8 +8,8 @@ buildah() {
     --runroot "$packages/run" "$@"
 }
 
-# import_base: makes an image of a clean Debian with the name in $base, so that no registry is
-# needed. Like Debian's slim image, it has no manuals and translations.
+# import_base: makes an image from a clean Debian and names it $base, so that no registry is needed.
+# Like Debian's slim image, it has no manuals and no translations.
 import_base() {
   buildah inspect --type image "$base" >/dev/null 2>&1 && return
   make_debian

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests `cmake --install` with prefixes of each kind: the unit names programs and settings that
-# exist, the service's command serves with them, and man reads the manuals. The real prefixes are
-# used. Overlays keep installed files out of the machine's folders; they end with this script.
+# exist, the service's command serves with them, and man reads the manuals. Installs to the real
+# prefixes. Overlays keep the files out of the machine's folders, and end with this script.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -9,7 +9,7 @@ make_place
 overlays=$packages/overlays
 mkdir -p "$overlays"
 mount -t tmpfs overlays "$overlays"
-# hide FOLDER: keeps later changes to it in memory.
+# hide FOLDER: keeps later changes to FOLDER in memory.
 hide() {
   mkdir -p "$overlays$1/upper" "$overlays$1/work"
   mount -t overlay overlay -o "lowerdir=$1,upperdir=$overlays$1/upper,workdir=$overlays$1/work" "$1"
@@ -37,7 +37,8 @@ serves() {
   expect "exit status after SIGTERM" 0 "$status"
 }
 
-# installs PREFIX SYSCONFDIR SETTINGS: SETTINGS is the path of the settings file.
+# installs PREFIX SYSCONFDIR SETTINGS: installs and tests the files. SETTINGS: where the unit must
+# find the settings file.
 installs() {
   local prefix=$1 unit=$1/lib/systemd/system/sluiced.service
   echo "----- $prefix"
@@ -69,5 +70,5 @@ installs /usr etc /etc/sluice/sluice.yaml
 installs /usr/local etc /usr/local/etc/sluice/sluice.yaml
 installs /usr/local /etc /etc/sluice/sluice.yaml
 installs /root/sluice etc /root/sluice/etc/sluice/sluice.yaml
-expect "home directories, if the prefix is in one" read-only \
+expect "access to home directories, if the prefix is in one" read-only \
   "$(sed -n 's/^ProtectHome=//p' /root/sluice/lib/systemd/system/sluiced.service)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the Kubernetes objects. They are valid by the API's schema and complete in their
-# kustomizations. The containers of the sidecar example and of the fleet with TLS run as processes
-# with their users. They serve only permitted callers.
+# Tests the Kubernetes objects. They are valid by the API's schema, and each kustomization lists all
+# files of its folder. Runs the containers of the sidecar example and of the fleet with TLS as
+# processes, with the users of the manifests: the servers serve only permitted callers.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -34,12 +34,12 @@ echo redis-secret >"$place/password"
 redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" --requirepass redis-secret >/dev/null &
 processes+=($!)
 
-# pod NAME GRPC-PORT HTTP-PORT: prepares the pod of a kustomization in the folder $place/NAME.
+# pod NAME GRPC-PORT HTTP-PORT: prepares, in $place/NAME, the pod of the kustomization NAME.
 pod() {
   mkdir "$place/$1"
   /usr/bin/python3 "$node/containers.py" "$node/$1.yaml" "$place/$1" "$bin" "$redis" "$2" "$3"
   install -D -m 644 "$place/password" "$place/$1/redis/password"
-  # Like an emptyDir of a pod with fsGroup.
+  # If a pod has an fsGroup, Kubernetes gives an emptyDir this group and mode.
   install -d -g "$(cat "$place/$1/group")" -m 2777 "$place/$1/run"
 }
 # serve NAME: starts the pod's server and waits until it is healthy.
@@ -68,8 +68,8 @@ wait_for 20 counted || fail "the application's checks do not arrive"
 echo "ok: the application's checks are counted"
 kill -TERM "$shop"
 wait "$shop" || true
-# check WHAT STATUS COMMAND...: expects this exit status of the tool. 0: allowed, 1: denied, 2:
-# refused.
+# check WHAT STATUS COMMAND...: runs the tool and expects this exit status. 0: allowed, 1: denied,
+# 2: an error.
 check() {
   "${@:3}" >/dev/null 2>&1 && status=0 || status=$?
   expect "$1" "$2" "$status"
@@ -82,7 +82,7 @@ check "a check beyond the burst" 1 as "$group" "${ask[@]}"
 check "a process that is not in the group" 2 as 10002 "${ask[@]}"
 end
 
-# A certificate like cert-manager's, and three tokens.
+# The fleet gets a certificate like cert-manager's, and three tokens.
 pod secure "$grpc" "$http"
 mkdir "$place/secure/tls" "$place/secure/callers"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=sluice \
@@ -92,7 +92,7 @@ cp "$place/secure/tls/tls.crt" "$place/secure/tls/ca.crt"
 for caller in shop web prometheus; do echo "token-of-$caller" >"$place/secure/callers/$caller"; done
 chmod -R go+rX "$place/secure"
 serve secure
-# page PATH [OPTION...]: prints the HTTP status.
+# page PATH [OPTION...]: requests a page with these options of curl, and prints the HTTP status.
 page() {
   curl -sS --cacert "$place/secure/tls/ca.crt" --connect-to "sluice:$http:127.0.0.1:$http" \
     --output /dev/null --write-out '%{http_code}' "${@:2}" "https://sluice:$http/$1"

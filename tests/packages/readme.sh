@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Runs the README's two commands in a clean Debian: scripts/run.sh, then scripts/test.sh with a few
-# tests. The source is a checkout without its history. SLUICE_TEST_TARGETS=all runs all tests, as
-# for a new user (an hour on a slow machine).
+# tests. In between, runs scripts/run.sh again after cmake --preset release. The source is a
+# checkout without its history. If SLUICE_TEST_TARGETS=all, runs all tests, as a new user does (an
+# hour on a slow machine).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 make_root readme
 mkdir "$root/src"
 git ls-files -z | tar --create --null --files-from=- | tar --extract -C "$root/src"
-# A compiler cache makes a second run quick. It may come from any checkout. Its keys contain LANG,
-# so all commands run with the same LANG.
+# With the compiler cache, a second run of this test is quick. Because of CCACHE_*, the cache may
+# come from any checkout. Its keys contain LANG, so all commands run with the same LANG.
 mkdir -p "$root/root/.cache/ccache" "${CCACHE_DIR:=$HOME/.cache/ccache}"
 mount --bind "$CCACHE_DIR" "$root/root/.cache/ccache"
 mounts+=("$root/root/.cache/ccache")
@@ -37,9 +38,9 @@ runs() {
 }
 runs
 
-echo "----- cmake --preset release, without the packages of tests"
+echo "----- cmake --preset release, without the packages for tests"
 at_source "cmake --preset release" >"$packages/configure.log" 2>&1 ||
-  { cat "$packages/configure.log" >&2; fail "the preset does not configure"; }
+  { cat "$packages/configure.log" >&2; fail "cmake --preset release fails"; }
 grep 'tests' "$packages/configure.log"
 runs
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the files that scripts/release.sh builds from the last commit. The sums are correct. Within
-# a minute, the package is installed in a clean Debian without a compiler, and decides. Package and
-# image pass their own tests.
+# Tests the files that scripts/release.sh builds from the last commit. The checksums are correct. In
+# a clean Debian without a compiler, the package is installed and its server decides a check, within
+# a minute. Package and image pass their own tests (debian.sh, image.sh).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -18,7 +18,7 @@ std::string Times(int count, const std::string& bytes) {
   return all;
 }
 
-// Sends only these bytes. No stream responds to them.
+// Sends only these bytes. The outcome is the health of the connection, without streams.
 DoorRow Only(std::string name, const std::string& bytes, std::string expected) {
   return {
       .name = std::move(name), .run = Sends(bytes), .expected = std::move(expected), .streams = 0};

@@ -20,7 +20,8 @@ RequestHeaders OfType(std::string_view type) { return Good().With("content-type"
 
 RequestHeaders To(std::string_view path) { return RequestHeaders(path); }
 
-// Fields compressed as usual: Huffman-coded, and from the dynamic table the second time.
+// Two calls with fields compressed as usual: Huffman-coded in the first call, from the dynamic
+// table in the second.
 std::string TwoCompressedCalls() {
   nghttp2_hd_deflater* deflater = nullptr;
   Require(nghttp2_hd_deflate_new(&deflater, 4096) == 0, "nghttp2");
@@ -51,7 +52,8 @@ std::string TwoCompressedCalls() {
   return bytes;
 }
 
-// Sends `bytes` when the server's limits apply, which is after the client has acknowledged them.
+// Sends `bytes` after the client has acked the server's SETTINGS. From then on, the server's limits
+// apply.
 DoorRow::Steps AfterSettings(const std::string& bytes) {
   return [bytes](RawConnection& connection, const Seen&) {
     connection.SendPreface();

@@ -21,7 +21,7 @@ void AwaitServed(const Seen& seen) {
   WaitUntil(std::chrono::seconds(30), [&] { return seen.served > 0; });
 }
 
-// Sends `first`, waits until a handler has it, sends `second`.
+// Sends `first`, waits until a handler serves the call, then sends `second`.
 DoorRow::Steps Around(const std::string& first, const std::string& second) {
   return [=](RawConnection& connection, const Seen& seen) {
     connection.SendPreface();
@@ -31,7 +31,7 @@ DoorRow::Steps Around(const std::string& first, const std::string& second) {
   };
 }
 
-// Sends `first`, waits for `bytes` bytes of messages from the server, sends `second`.
+// Sends `first`, waits for `bytes` bytes of DATA from the server, then sends `second`.
 DoorRow::Steps AfterBytes(std::size_t bytes, const std::string& first, const std::string& second) {
   return [=](RawConnection& connection, const Seen&) {
     connection.SendPreface();

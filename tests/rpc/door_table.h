@@ -1,5 +1,5 @@
 // The expected responses to requests given as raw bytes: one table for our server and for gRPC's.
-// It lists where the two differ, and why.
+// Where the two servers differ, the table has both responses and the reason.
 #pragma once
 
 #include <functional>
@@ -31,22 +31,23 @@ inline constexpr char kGoodbye[] =
     "our server closes the connection when a client that sent GOAWAY has all its answers";
 inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol requires 415";
 inline constexpr char kUnknown[] =
-    "gRPC answers UNKNOWN to a missing or wrong field; our server resets the stream, as HTTP/2 "
-    "requires, answers 405 to a wrong method, and needs neither te nor a known scheme";
-inline constexpr char kBinary[] = "gRPC decodes headers named -bin; no service here reads any";
-inline constexpr char kLooseTimeouts[] = "gRPC reads timeouts that its protocol does not allow";
+    "gRPC answers UNKNOWN to a missing or wrong field; our server answers 405 to a wrong method, "
+    "accepts any scheme and a missing te, and otherwise resets the stream, as HTTP/2 requires";
+inline constexpr char kBinary[] =
+    "gRPC decodes the values of headers whose names end in -bin; no service here reads them";
+inline constexpr char kLooseTimeouts[] = "gRPC accepts timeouts that its protocol does not allow";
 inline constexpr char kWaitsForTheEnd[] =
     "our server waits for the end of a unary request, to detect a second message; gRPC does not";
 inline constexpr char kNotInflated[] =
     "gRPC accepts messages with unknown or invalid compression; its protocol requires an error";
 inline constexpr char kInternalReset[] =
-    "gRPC resets such a call; our server sends a status with the cause";
+    "gRPC resets a call whose message cannot be decompressed; our server sends a status";
 inline constexpr char kResetsToo[] =
-    "gRPC resets a stream with NO_ERROR even if the request has ended; callers ignore it";
+    "gRPC resets a stream with NO_ERROR even if the request has ended; callers ignore the reset";
 inline constexpr char kLargeFields[] =
-    "gRPC closes the connection, as it did not decode all fields; our server decodes all of them";
+    "gRPC does not decode all of the fields, so it closes the connection; our server decodes all";
 inline constexpr char kWholeMessage[] =
-    "gRPC checks the size of a message only when all of it has arrived";
+    "gRPC checks a message's size at its end; our server checks the size in the prefix";
 inline constexpr char kSameTurn[] = "our server drops unsent output when a call fails";
 inline constexpr char kTrailers[] =
     "gRPC ends the call when a request has trailers; our server ignores well-formed trailers";
@@ -58,16 +59,16 @@ struct DoorRow {
   std::string name;
   Steps run;
   // The expected outcome: RawStream::Text of each stream, joined by " | ". If the connection does
-  // not survive, "; " and RawConnection::Health follow. A stream's text may end with "open": then
-  // the test does not wait for its end.
+  // not survive, "; " and RawConnection::Health follow. Without streams, the outcome is Health. If
+  // the expected text of a stream contains "open", the test does not wait for the stream's end.
   std::string expected;
   std::optional<Differs> differs = std::nullopt;  // instead of `expected`
-  // grpc-message of the first stream, if the server chooses its text.
+  // The expected grpc-message of the first stream. Absent: not checked.
   std::optional<std::string> message = std::nullopt;
-  int streams = 1;   // the number of streams: 1, 3, 5, …
+  int streams = 1;   // how many streams the outcome has; their ids: 1, 3, 5, …
   int canceled = 0;  // number of OnCancel calls, or kAnyNumber
-  // `canceled` for gRPC's server, if it differs. gRPC may report an unreadable message as a
-  // half-close.
+  // The value of `canceled` for gRPC's server, if it differs. gRPC may report an unreadable message
+  // as a half-close.
   std::optional<int> grpc_canceled = std::nullopt;
 };
 

@@ -52,7 +52,7 @@ struct Metadata final : TestUnary {
   using TestUnary::TestUnary;
   void Answer(const Call& call, std::string_view request) override {
     if (const auto value = call.Metadata(request)) return Finish(*value);
-    Finish({.code = StatusCode::kNotFound, .message = "not exactly one such header"});
+    Finish({.code = StatusCode::kNotFound, .message = "the header is absent or repeated"});
   }
 };
 

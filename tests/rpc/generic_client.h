@@ -1,5 +1,5 @@
-// A blocking gRPC client that calls methods by path with raw bytes. If a wait takes over 10 s, the
-// test fails.
+// A blocking gRPC client that calls methods by path with raw bytes. If a wait takes too long (10 s;
+// for unary calls, 20 s), the test program ends with an error.
 //
 // Not thread-safe.
 #pragma once
@@ -40,8 +40,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
                                          const std::shared_ptr<grpc::ChannelCredentials>&
                                              credentials = grpc::InsecureChannelCredentials());
 
-// Many concurrent unary calls. A separate thread polls them, because gRPC does not even connect
-// without such a thread.
+// Many concurrent unary calls. A separate thread polls for their events, because gRPC needs a
+// polling thread even to connect.
 class UnaryCalls {
  public:
   explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);
@@ -73,7 +73,7 @@ class UnaryCalls {
 Outcome CallUnary(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
                   const std::string& request, const CallOptions& options = {});
 
-// A stream. Functions that wait return false if the operation fails.
+// A stream. Write, AwaitWrite and HalfClose return false if the operation fails.
 class ClientStream {
  public:
   ClientStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
@@ -81,14 +81,15 @@ class ClientStream {
   ~ClientStream();
 
   bool Write(const std::string& message);
-  // A write in two steps: StartWrite, then a wait of up to `patience` for its completion.
+  // A write in two steps. StartWrite begins the write. AwaitWrite waits for its end, and returns
+  // false after `patience`.
   void StartWrite(const std::string& message);
   bool AwaitWrite(std::chrono::milliseconds patience);
   bool HalfClose();
   // The next message, or nullopt if there are no more.
   std::optional<std::string> Read();
   void Cancel() { context_.TryCancel(); }
-  // Waits until the server finishes. Returns the status.
+  // Waits until the server finishes the call. Returns the status.
   Outcome Finish();
 
  private:
@@ -99,7 +100,7 @@ class ClientStream {
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  std::map<Tag, bool> early_;  // events that came while the test waited for another one
+  std::map<Tag, bool> early_;  // events that arrived before the test waited for them
 };
 
 }  // namespace sluice::test

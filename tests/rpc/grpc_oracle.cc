@@ -24,7 +24,7 @@ class GrpcOracle::OracleCall final : public Reactor,
                                      public rpc::UnaryResponder,
                                      public rpc::StreamResponder {
  public:
-  // `method`: null if the server has no method with the caller's path.
+  // `method`: null if the server has no method with the call's path.
   OracleCall(net::Loop& loop, const rpc::Method* method, const Context& context)
       : loop_(loop), method_(method), context_(context) {
     loop_.Post([this] { Begin(); });
@@ -160,7 +160,7 @@ class GrpcOracle::OracleCall final : public Reactor,
   std::deque<grpc::ByteBuffer> unsent_;  // the first one is being written
   bool writing_ = false;
   std::size_t unsent_bytes_ = 0;
-  std::optional<grpc::Status> last_;  // to finish with once unsent_ is empty
+  std::optional<grpc::Status> last_;  // the final status, sent when unsent_ is empty
   bool finished_ = false;             // gRPC's Finish was called
 };
 
@@ -180,7 +180,8 @@ GrpcOracle::GrpcOracle(net::IoThreads& threads, rpc::Methods methods, std::size_
   address_.port = static_cast<std::uint16_t>(port);
 }
 
-// Calls may have posted tasks to the loop, and these tasks may have posted more tasks.
+// Before the calls are destroyed, the loop runs twice: calls may have posted tasks, and these tasks
+// may have posted more tasks.
 GrpcOracle::~GrpcOracle() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();

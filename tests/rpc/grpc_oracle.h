@@ -1,7 +1,7 @@
-// gRPC's own C++ server, with the handlers of rpc/handler.h. The answers of our server are compared
-// with its answers.
+// gRPC's own C++ server, with the handlers of rpc/handler.h. Tests compare its answers with our
+// server's.
 //
-// Start and the destructor are called by one owner, not on an io thread.
+// The constructor and the destructor are called by one owner, not on an io thread.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>

@@ -35,7 +35,7 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-// The messages of a response in quotes, and the remaining bytes.
+// The messages of a response in quotes, and the number of remaining bytes.
 std::string MessagesText(std::string_view data) {
   std::string text;
   while (data.size() >= 5) {
@@ -94,8 +94,8 @@ void RawConnection::SendPreface() {
   Send(kHttp2Preface + Setting(4, kWindow) + WindowUpdate(kWindow, 0));
 }
 
-// Received bytes are only stored, so no reply is sent in the middle of `bytes`. If the server
-// closes the connection, it may do so in the middle of `bytes`.
+// Stores received bytes without handling them, so that no ack is sent in the middle of `bytes`. If
+// the server closes the connection, the rest of `bytes` is not sent.
 void RawConnection::Send(std::string_view bytes) {
   NoteResets(bytes);
   while (!bytes.empty() && !closed_) {
@@ -109,7 +109,7 @@ void RawConnection::Send(std::string_view bytes) {
   }
 }
 
-// From now on, frames on a stream that the client has reset are ignored.
+// Notes which streams `sent` resets. From now on, received frames of these streams are ignored.
 void RawConnection::NoteResets(std::string_view sent) {
   std::string bytes(sent);
   if (bytes.starts_with(kHttp2Preface)) bytes.erase(0, std::string_view(kHttp2Preface).size());
@@ -251,7 +251,7 @@ std::string RawConnection::Health() {
     if (streams_[kProbeStream].Text() == "200 0 'probe'") return "alive";
   }
   if (goaway_) {
-    Await([] { return false; });  // until the server closes it
+    Await([] { return false; });  // until the server closes the connection
     return "goaway " + ErrorName(*goaway_) + (closed_ ? "" : " unclosed");
   }
   return closed_ ? "closed" : "stuck: " + streams_[kProbeStream].Text();

@@ -25,20 +25,20 @@ namespace sluice::test {
 struct RawStream {
   using Fields = std::vector<std::pair<std::string, std::string>>;
 
-  std::vector<Fields> headers;  // by HEADERS frame: the response's, the trailers
+  std::vector<Fields> headers;  // one for each HEADERS frame: the response's, then the trailers
   std::string data;
   bool ended = false;                  // END_STREAM
   std::optional<std::uint32_t> reset;  // the code of RST_STREAM
   bool left = false;                   // whether the client has reset the stream
   bool over() const { return ended || reset.has_value() || left; }
 
-  // The last value of a field in all header blocks; empty if there is none.
+  // The value of a field in the last header block that has the field; empty if none has it.
   std::string Field(std::string_view name) const;
 
-  // One line: the HTTP status, grpc-status, "only" if the response is trailers-only, the messages
-  // in quotes (long ones by size), the reset's code, "left" if the client has reset the stream, and
-  // "open" if it has not ended: "200 0 'hello'", "200 12 only", "reset PROTOCOL_ERROR". Ignores
-  // frames after the end.
+  // One line: the HTTP status; grpc-status; "only" if the response is trailers-only; the messages
+  // in quotes, or the sizes of long messages; the code of the server's reset; "left" if the client
+  // has reset the stream; "open" if the stream is not over. Examples: "200 0 'hello'",
+  // "200 12 only", "reset PROTOCOL_ERROR". Frames after the end are ignored.
   std::string Text() const;
 };
 
@@ -65,13 +65,14 @@ class RawConnection {
   // Reads until the server has processed all bytes sent so far.
   void AwaitPong();
 
-  // The number of received frames of a type, including acks of PING.
+  // The number of received frames of a type, including acks.
   int frames(char type) { return frames_[type]; }
   bool closed() const { return closed_; }
   // The code of the last GOAWAY.
   std::optional<std::uint32_t> goaway() const { return goaway_; }
 
-  // Sends a PING and a call. Returns "alive", "goaway CODE", "closed" or "stuck".
+  // Sends a PING and a call. Returns "alive", "goaway CODE" ("goaway CODE unclosed" if the server
+  // does not close the connection afterward), "closed", or "stuck: " and the call's Text.
   std::string Health();
 
  private:
@@ -87,7 +88,7 @@ class RawConnection {
   std::string received_;
   std::map<std::uint32_t, RawStream> streams_;
   std::map<char, int> frames_;
-  std::string block_;  // of header fields, until END_HEADERS
+  std::string block_;  // the header block that is incomplete
   char block_flags_ = 0;
   nghttp2_hd_inflater* inflater_ = nullptr;
   std::optional<std::uint32_t> goaway_;

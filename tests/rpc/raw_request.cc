@@ -9,7 +9,7 @@
 namespace sluice::test {
 namespace {
 
-// An integer of HPACK with a prefix of 7 bits, whose first bit is 0.
+// An HPACK integer with a prefix of 7 bits. The bit before the prefix is 0 (no Huffman coding).
 std::string Integer(std::size_t number) {
   constexpr std::size_t kPrefix = 127;
   if (number < kPrefix) return std::string(1, static_cast<char>(number));

@@ -20,12 +20,12 @@ class RequestHeaders {
 
   // Replaces a field in place, or adds it.
   RequestHeaders& With(std::string_view name, std::string_view value);
-  // Add a field at the end, and at the beginning.
+  // Add adds a field at the end, AddFirst at the beginning.
   RequestHeaders& Add(std::string_view name, std::string_view value);
   RequestHeaders& AddFirst(std::string_view name, std::string_view value);
   RequestHeaders& Without(std::string_view name);
 
-  // The fields as HPACK literals, without indexing and Huffman coding.
+  // The fields as HPACK literals, without indexing or Huffman coding.
   std::string Block() const;
 
   // One HEADERS frame.
@@ -48,13 +48,13 @@ std::string Data(std::string payload, char flags = 0, std::uint32_t stream = 1);
 std::string Reset(std::uint32_t code, std::uint32_t stream = 1);
 std::string WindowUpdate(std::uint32_t increment, std::uint32_t stream);
 std::string Ping(std::string_view payload = "12345678");
-std::string Setting(std::uint16_t id, std::uint32_t value);  // a SETTINGS frame of one
+std::string Setting(std::uint16_t id, std::uint32_t value);  // a SETTINGS frame with one setting
 std::string FrameOf(char type, std::string payload, char flags = 0, std::uint32_t stream = 0);
 
 // A whole unary request.
 std::string UnaryRequest(std::string_view path, std::string_view message, std::uint32_t stream = 1);
 
-// `bytes`, compressed by zlib as "gzip" or "deflate".
+// Compress `bytes` with gRPC's encodings gzip and deflate.
 std::string Gzip(std::string_view bytes);
 std::string Deflate(std::string_view bytes);
 

@@ -213,7 +213,7 @@ TEST_F(ServerTest, Connection_TooOld_EndsAfterItsCalls) {
   EXPECT_TRUE(caller.closed());
   EXPECT_EQ(caller.goaway(), 0U);
   EXPECT_EQ(seen_.canceled, 0);
-  // This uses a separate connection: the connection that holds a call accepts no more calls.
+  // This call uses a new connection: the connection of the held call accepts no more calls.
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
   held.Cancel(0);
 }
@@ -312,7 +312,7 @@ TEST_F(ServerTest, Stop_WithNothingOpen_IsQuick) {
   EXPECT_EQ(Unary("Echo", "x", {.timeout = seconds(1)}).code, StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServerTest, Stop_StreamOpen_IsAskedToEnd) {
+TEST_F(ServerTest, Stop_StreamOpen_StreamEndsWithUnavailable) {
   ClientStream stream(channel_, "/test.Stream/Echo");
   ASSERT_TRUE(stream.Write("x"));
   ASSERT_EQ(stream.Read(), "x");
@@ -337,7 +337,7 @@ TEST_F(ServerTest, Stop_HandlersNeverFinish_ReturnsAfterDrain) {
   EXPECT_NE(stream.Finish().code, StatusCode::OK);
 }
 
-TEST_F(ServerTest, Stop_CallOpen_MayFinish) {
+TEST_F(ServerTest, Stop_CallOpen_CallMayFinish) {
   UnaryCalls calls(channel_);
   calls.Start("/test.Unary/Hold", "", {.timeout = milliseconds(500)});
   ASSERT_TRUE(Soon(seen_.served, 1));

@@ -30,7 +30,7 @@ class ServerTlsTest : public testing::Test {
     threads_.Stop();
   }
 
-  // `ca`: authorities for callers' certificates. If it is empty, callers need none.
+  // `ca`: authorities for callers' certificates. If it is empty, callers need no certificate.
   void Start(const std::string& ca) {
     auto context = net::TlsServerContext::Load(
         {.paths = {.certificate_chain = ours_.chain, .private_key = ours_.key, .ca = ca}});
@@ -43,7 +43,7 @@ class ServerTlsTest : public testing::Test {
     server_ = std::move(*server);
   }
 
-  // The caller as the server sees it, for a caller that trusts `ca` and presents `certificate`.
+  // Calls /test.Unary/Identities as a caller that trusts `ca` and presents `certificate`.
   Outcome Ask(const std::string& ca, const Certificate& certificate = {}) const {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = TextOf(ca);

@@ -69,7 +69,8 @@ TEST_F(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
   ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
-// The costs differ, so checks of one counter are in different entries. Some modes give units back.
+// Only equal checks share an entry of the store's queue. Here costs and modes differ, so checks of
+// one counter are in several entries. Refunds give units back.
 TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedInOrder) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
@@ -147,7 +148,7 @@ TEST_F(BatchOnHangingRedisTest, EveryItemHasItsError) {
   }
 }
 
-// This server's share is 100: the first 100 checks of the batch are admitted.
+// This server's share of the limit is 100: the first 100 checks of the batch are allowed.
 TEST_F(BatchOnHangingRedisTest, RuleDecidesLocally_BatchIsStillDecidedInOrder) {
   limiter_->SetRules(HundredPerUser(OnStoreFailure::kLocal));
   redis_.Pause();

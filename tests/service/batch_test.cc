@@ -34,7 +34,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   AddCheck(batch, "4").mutable_max_wait()->set_seconds(-1);
   AddCheck(batch, "5").set_request_id(std::string(256, 'x'));
   AddCheck(batch, "6");
-  // This item is refused before its request_id is reached.
+  // This item is malformed before its request_id. Its error still has the request_id.
   const std::string bytes =
       batch.SerializeAsString() + std::string("\x0a\x09\x0a\x04\xff\xff\xff\xff\x32\x01i", 11);
   const auto raw = CallRaw(channel_, "/sluice.v1.RateLimiter/CheckLimits", bytes);

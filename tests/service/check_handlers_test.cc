@@ -1,6 +1,6 @@
-// Handlers of single checks and of batches: the checks that they start in one iteration of the
-// loop, the answers that they send at its end, their allocations, and the leases that they release
-// when callers have gone.
+// Handlers of single checks and of batches: their allocations, the checks that they start in one
+// iteration of the loop, and the order of their answers. Also the leases that they and the
+// handlers of streams release when callers have gone.
 #include "tests/service/handlers_fixture.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
   EXPECT_EQ(1, response.limits_size());
 }
 
-// If a call is canceled, it releases the slot that it was granted.
+// A canceled call releases the leases that its caller has not got.
 class CanceledHolders : public HandlersTest {
  protected:
   CanceledHolders() {
@@ -68,7 +68,7 @@ TEST_F(CanceledHolders, CheckLimit_ReleasesItsLease) {
   ExpectFree(5);
 }
 
-TEST_F(CanceledHolders, Batch_ReleasesItsLeasesOnly) {
+TEST_F(CanceledHolders, Batch_ReleasesItsLeases_NotThoseOfOtherCalls) {
   ExpectFree(5);  // the slot of another call
   CheckLimitsHandler handler(batches_, items_, buffer_);
   handler.Attach(call_);
@@ -126,7 +126,7 @@ TEST_F(BatchHandlerTest, LongBatch_StartsInSteps_AnswersInOrder) {
   }
 }
 
-// If batches were started together, all would hold most of their results at the same time.
+// So few batches hold results at the same time.
 TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   constexpr int kBatches = 20;
   const std::string request = Frame(1000);
@@ -144,7 +144,7 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
     const std::size_t before = store_.submitted;
     loop_.RunIteration();
     EXPECT_LE(store_.submitted - before, BatchQueue::kChecksPerIteration);
-    // The batches before the current one are finished; those after it have not begun.
+    // Earlier batches than the current one are finished. Later batches have not begun.
     const auto current = std::find_if_not(calls.begin(), calls.end(), is_finished);
     const auto finished = static_cast<std::size_t>(current - calls.begin());
     EXPECT_LE(store_.submitted, (finished + 1) * 1000);
@@ -167,7 +167,7 @@ TEST_F(BatchHandlerTest, Canceled_StartsNoMoreChecksAndWaitsForTheStore) {
   store_.holding = false;
   handler_.Serve(call_, Frame(3));
   EXPECT_EQ(2, call_.finished);
-  EXPECT_EQ(3, ResultsOf(call_.response)) << "the handler serves the next call like a new one";
+  EXPECT_EQ(3, ResultsOf(call_.response)) << "a canceled call leaves no state";
 }
 
 }  // namespace

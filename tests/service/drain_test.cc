@@ -1,4 +1,4 @@
-// The effect of stopping a sluiced on its callers.
+// What callers notice when a sluiced stops.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.grpc.pb.h>
@@ -33,7 +33,7 @@ class Load {
     callers_.clear();
   }
   int answered() const { return answered_; }
-  // Calls that a server began but did not answer.
+  // Calls that failed, except those that could not connect.
   int cut_off() const { return cut_off_; }
 
  private:

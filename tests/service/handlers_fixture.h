@@ -20,7 +20,7 @@ namespace sluice::test {
 
 using std::chrono::seconds;
 
-// Answers checks at once, or holds them.
+// Answers checks at once, or holds them until Release().
 class SwitchedStore final : public Store {
  public:
   explicit SwitchedStore(const Clock& clock) : memory_(clock, {}) {}
@@ -52,7 +52,7 @@ class SwitchedStore final : public Store {
   }
 
   bool holding = false;
-  bool admitting = false;  // without counters, which would allocate memory
+  bool admitting = false;  // every check, without counting: counters allocate memory
   std::size_t submitted = 0;
 
  private:

@@ -64,13 +64,12 @@ TEST_F(HealthTest, Watch_KnownService_SendsItsStatusNowAndAtStop) {
   EXPECT_EQ(HealthCheckResponse::NOT_SERVING, Watch(channel_, kRateLimiter).Next());
   server_->Stop(seconds(60));
   for (Watch* watch : {&server, &service}) {
-    EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch->Next())
-        << "the watcher has already got this status";
+    EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch->Next()) << "a watcher gets each status once";
     EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, watch->Finish().error_code());
   }
 }
 
-TEST_F(HealthTest, Watch_SendsEachChange_NoneAfterAStop) {
+TEST_F(HealthTest, SetReady_ChangesTheStatus_ButNotAfterAStop) {
   Watch watch(channel_, kRateLimiter);
   EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
   health_.SetReady(false);
@@ -86,7 +85,7 @@ TEST_F(HealthTest, Watch_SendsEachChange_NoneAfterAStop) {
   EXPECT_EQ(test::kNotServing, test::Health(channel_, kRateLimiter));
 }
 
-TEST_F(HealthTest, Check_KnowsEveryServiceOfTheServer) {
+TEST_F(HealthTest, Check_ServiceOfTheServer_HasItsStatus_UnknownServiceHasNone) {
   for (const std::string name : {"", kRateLimiter, "grpc.health.v1.Health"}) {
     EXPECT_EQ(test::kServing, test::Health(channel_, name)) << name;
   }
@@ -114,7 +113,7 @@ TEST_F(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, reader.Finish().error_code());
 }
 
-// Orchestrators ask as long as the server runs.
+// Orchestrators check health until the server has ended.
 TEST_F(HealthTest, Stop_WhileHealthIsChecked_EndsWithTheDrain) {
   std::atomic<bool> stopped = false;
   std::thread prober([&] {
@@ -153,7 +152,7 @@ TEST_F(HealthTest, ChannelThatWatches_DisconnectsFromAServerThatStops) {
       seconds(10), [&] { return channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE; }));
 }
 
-TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) {
+TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAfterNotServing) {
   std::atomic<bool> stopped = false;
   std::atomic<int> told = 0;
   std::vector<std::thread> watchers;
@@ -165,7 +164,7 @@ TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) 
         const auto status = watch.Next();
         watch.Cancel();
         EXPECT_FALSE(watch.Finish().ok());
-        if (status == HealthCheckResponse::UNKNOWN) continue;  // the server ended this watch first
+        if (status == HealthCheckResponse::UNKNOWN) continue;  // ended without a status
         ++told;
         EXPECT_TRUE(serving || status == HealthCheckResponse::NOT_SERVING);
         serving = status == HealthCheckResponse::SERVING;
@@ -178,9 +177,8 @@ TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) 
   for (auto& watcher : watchers) watcher.join();
 }
 
-// If a handler has served one caller, it serves another: no state of the first may reach the
-// second.
-TEST_F(HealthTest, CanceledWatches_ReceiveNothing) {
+// A handler serves one caller after another: no state of the first may reach the second.
+TEST_F(HealthTest, CanceledWatches_LeaveNoStateForTheNext) {
   for (int i = 0; i < 50; ++i) {
     Watch watch(channel_, kRateLimiter);
     ASSERT_EQ(HealthCheckResponse::SERVING, watch.Next());

@@ -19,7 +19,7 @@ constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
 constexpr auto kOk = grpc::StatusCode::OK;
 
-// One job at a time for each user, for 30 s unless it is renewed.
+// One job at a time for each user. A job's lease ends after 30 s unless it is renewed.
 class LeaseTest : public ServingTest {
  protected:
   LeaseTest() {
@@ -127,7 +127,7 @@ TEST_F(LeaseTest, MalformedId_IsInvalid) {
     }
   }
   EXPECT_EQ(kOk, Renew(id).status.error_code())
-      << "the server still serves, and the lease is still held";
+      << "malformed ids change neither the server nor the lease";
 }
 
 TEST_F(LeaseTest, HoldOutcomeAndDuration_ChangeALimitWithAdapt) {
@@ -153,8 +153,8 @@ TEST_F(LeaseTest, HoldOutcomeAndDuration_ChangeALimitWithAdapt) {
   v1::ReleaseLeaseRequest overload;
   overload.set_hold_outcome(v1::HOLD_OUTCOME_OVERLOAD);
   for (const auto& ends : {slow, overload}) {
-    // The limit rises only while four fifths of it are held. One held slot is too few for a limit
-    // of 2.
+    // The limit rises above its peak only if at least four fifths of its slots are held. One held
+    // slot is too few for a limit of 2.
     for (int i = 0; i < 20; ++i) hold({});
     EXPECT_EQ(limit_now(), 2u);
     for (int i = 0; i < 20; ++i) hold(ends);
@@ -162,7 +162,7 @@ TEST_F(LeaseTest, HoldOutcomeAndDuration_ChangeALimitWithAdapt) {
   }
 }
 
-TEST_F(LeaseTest, HoldOutcomeOrDurationThatIsNotAllowed_IsInvalid_NothingIsReleased) {
+TEST_F(LeaseTest, BadHoldOutcomeOrDuration_IsInvalid_NothingIsReleased) {
   const std::string id = Take();
   v1::ReleaseLeaseRequest outcome;
   outcome.set_hold_outcome(static_cast<v1::HoldOutcome>(4));
@@ -233,7 +233,7 @@ class Renewals {
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::RenewLeaseResponse>>> readers_;
 };
 
-TEST_F(LeaseTest, ManyRenewalsAtOnceBesideChecks_AreAllAnswered) {
+TEST_F(LeaseTest, ManyRenewalsAtOnceAndACheck_AreAllAnswered) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 300);

@@ -1,4 +1,4 @@
-// CheckLimit and the general services of a server, called by a generated client.
+// CheckLimit and Health/Check over a real channel: answers, bad input, many calls at once, stops.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using test::Health;
 using test::kNotServing;
 using test::kServing;
 
-// 10 a minute for each user. The first check opens the window.
+// Each user has 10 units a minute. The first check opens the window. "/no" is blocked.
 std::shared_ptr<const RuleIndex> Rules() {
   Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};
   rule.limits.limits = {FixedWindow{.limit = 10, .window = seconds(60)}};
@@ -97,7 +97,7 @@ TEST_F(RateLimiterTest, Check_CostOfZero_TakesNothing) {
   EXPECT_EQ(9U, Check(ForUser("42")).response.limits(0).remaining());
 }
 
-TEST_F(RateLimiterTest, Check_DecidedByRule_HasNoLimits) {
+TEST_F(RateLimiterTest, Check_BlockedOrWithoutRule_NamesTheSource) {
   auto request = ForUser("42");
   (*request.mutable_attributes())["endpoint"] = "/no";
   const auto blocked = Check(request).response;
@@ -189,7 +189,7 @@ TEST_F(RateLimiterTest, Health_WhileServing_IsServing) {
   EXPECT_EQ("", Health(channel_, "no.such.Service"));
 }
 
-// Sends all calls at once. Each of them must be answered.
+// Sends `count` checks at once. Each must be answered.
 void RateLimiterTest::CheckAtOnce(std::size_t count) {
   store_.Hold();
   grpc::CompletionQueue queue;

@@ -60,7 +60,7 @@ class ReflectionTest : public ServingTest {
   std::unique_ptr<Stream> stream_;
 };
 
-TEST_F(ReflectionTest, ListServices_NamesAllOfTheServer) {
+TEST_F(ReflectionTest, ListServices_NamesEveryServiceOfTheServer) {
   ServerReflectionRequest request;
   request.set_list_services("");
   std::vector<std::string> names;
@@ -73,7 +73,7 @@ TEST_F(ReflectionTest, ListServices_NamesAllOfTheServer) {
                                                    "grpc.reflection.v1alpha.ServerReflection"));
 }
 
-TEST_F(ReflectionTest, EveryListedService_CanBeBuiltFromTheResponses) {
+TEST_F(ReflectionTest, ListedServices_CanBeBuiltFromTheResponses) {
   ServerReflectionRequest list;
   list.set_list_services("");
   google::protobuf::SimpleDescriptorDatabase files;
@@ -133,7 +133,7 @@ TEST_F(ReflectionTest, Extensions_OfATypeWithoutExtensions_AreEmpty) {
   EXPECT_EQ(0, numbers.extension_number_size());
 }
 
-TEST_F(ReflectionTest, EarlierVersion_AnswersTheSame) {
+TEST_F(ReflectionTest, EarlierVersion_SendsAServiceAndItsImports) {
   namespace v1alpha = grpc::reflection::v1alpha;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + seconds(30));
@@ -149,8 +149,8 @@ TEST_F(ReflectionTest, EarlierVersion_AnswersTheSame) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// If responses are not read, they fill the flow-control windows, not this server's memory.
-TEST_F(ReflectionTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
+// Together, the responses are much larger than a flow-control window of 64 KiB.
+TEST_F(ReflectionTest, ManyRequestsAtOnce_AreAllAnswered) {
   constexpr int kRequests = 2'000;
   std::thread writer([&] {
     for (int i = 0; i < kRequests; ++i) {

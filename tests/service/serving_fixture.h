@@ -25,7 +25,8 @@
 
 namespace sluice::test {
 
-// Holds every check until the test releases it. The check then continues on its io thread.
+// After Hold(), holds checks until the test releases them or lets them fail. Then the checks
+// continue on their io threads.
 class HeldStore final : public Store {
  public:
   explicit HeldStore(Store& store) : store_(store) {}
@@ -111,7 +112,7 @@ inline Reply<std::string> CallRaw(const std::shared_ptr<grpc::Channel>& channel,
   return reply;
 }
 
-// HealthCheckResponses of grpc.health.v1 as bytes.
+// HealthCheckResponses of grpc.health.v1, as bytes.
 inline constexpr std::string_view kServing = "\x08\x01";
 inline constexpr std::string_view kNotServing = "\x08\x02";
 
@@ -146,7 +147,7 @@ class ServingTest : public testing::Test {
     threads_.Stop();
   }
 
-  // Stops the server as an operator would.
+  // Stops the server as sluiced does.
   void Stop(Duration drain) {
     health_.StopServing();
     server_->Stop(drain);

@@ -60,7 +60,7 @@ TEST_F(StreamHandlerTest, LargeFrame_StartsInSteps) {
   EXPECT_TRUE(call_.status.ok());
 }
 
-TEST_F(StreamHandlerTest, OpenChecks_PauseReadingUntilAnswered) {
+TEST_F(StreamHandlerTest, TooManyOpenChecks_PauseReadingUntilAnswered) {
   store_.holding = true;
   for (int i = 0; i < 4; ++i) loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
   EXPECT_TRUE(call_.reading);
@@ -72,7 +72,7 @@ TEST_F(StreamHandlerTest, OpenChecks_PauseReadingUntilAnswered) {
   EXPECT_EQ(5000, Results());
 }
 
-TEST_F(StreamHandlerTest, CallerThatDoesNotRead_PausesReadingUntilItReads) {
+TEST_F(StreamHandlerTest, UnreadResults_PauseReadingUntilTheyAreRead) {
   call_.caller_reads = false;
   for (int i = 0; i < 5; ++i) {
     loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
@@ -121,7 +121,7 @@ TEST_F(StreamHandlerTest, Canceled_StartsNoMoreChecks_WaitsForTheStore_ServesThe
   EXPECT_TRUE(call_.status.ok());
 }
 
-TEST_F(StreamHandlerTest, InvalidFrame_StreamEndsWithItsErrorAfterOtherAnswers) {
+TEST_F(StreamHandlerTest, InvalidFrame_EndsTheStream_AfterAnswersToEarlierFrames) {
   store_.holding = true;
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(5));

@@ -190,7 +190,8 @@ TEST_F(StreamTest, BadFrame_EndsTheStream) {
   ExpectServing();
 }
 
-// While the store does not answer, the server accepts at most kMaxOpenChecks and one more frame.
+// While the store does not answer, the server accepts kMaxOpenChecks checks and at most one
+// more frame.
 TEST_F(StreamTest, OpenChecks_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
@@ -292,7 +293,7 @@ TEST_F(StreamTest, DeadlineOfTheStream_EndsIt) {
   ExpectServing();
 }
 
-// Accepted checks are answered. The status tells that the others were not decided.
+// Accepted checks are answered. The status tells the caller that other checks were not decided.
 TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   store_.Hold();
   Caller caller(*stub_);
@@ -312,10 +313,10 @@ TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   EXPECT_EQ(EachOnce(1), idle.answers());
   const SteadyTime begin = SteadyNow();
   stopper.join();
-  EXPECT_LT(SteadyNow() - begin, seconds(10)) << "the server need not wait for these streams";
+  EXPECT_LT(SteadyNow() - begin, seconds(10)) << "both streams have ended";
 }
 
-TEST_F(StreamTest, ServerStops_CallerDoesNotRead_EndsWithTheDrain) {
+TEST_F(StreamTest, Stop_CallerDoesNotRead_EndsWithTheDrain) {
   Caller caller(*stub_);
   std::thread writer([&] {
     for (int i = 0; caller.Write(FrameOf(1000, 1000 * i)); ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// The methods of a service, by the last part of their path.
+// A handler of the method whose path ends with `name`.
 std::unique_ptr<rpc::StreamHandler> StreamOf(const rpc::Methods& methods, net::Loop& loop,
                                              const std::string& name) {
   for (const rpc::Method& method : methods) {
@@ -24,7 +24,7 @@ std::unique_ptr<rpc::StreamHandler> StreamOf(const rpc::Methods& methods, net::L
   return nullptr;
 }
 
-TEST(HealthWatchHandler, DrainBeforeTheNextIteration_SendsNotServingFirst) {
+TEST(HealthWatchHandler, DrainBeforeTheNextIteration_SendsNotServingBeforeTheEnd) {
   ManualLoop loop;
   HealthService health;
   rpc::Methods methods;
@@ -44,7 +44,7 @@ TEST(HealthWatchHandler, DrainBeforeTheNextIteration_SendsNotServingFirst) {
   EXPECT_EQ(1, call.finished);
 }
 
-TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLastStatusWhenItDoes) {
+TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLatestStatusWhenItReads) {
   ManualLoop loop;
   HealthService health;
   rpc::Methods methods;
@@ -86,7 +86,7 @@ TEST(HealthWatchHandler, NoRequestOrTwoRequests_AreInvalid) {
   }
 }
 
-TEST(ReflectionHandler, CallerThatDoesNotRead_PausesReadingUntilItReads) {
+TEST(ReflectionHandler, UnreadResponses_PauseReadingUntilTheyAreRead) {
   ManualLoop loop;
   rpc::Methods methods;
   AddReflection(methods);

@@ -1,5 +1,5 @@
-"""Two rules of HTTP/2: after the caller's GOAWAY, the server answers a PING or closes the connection; and
-PRIORITY on stream 0 ends the connection.
+"""Two rules of HTTP/2. After the caller's GOAWAY, the server answers a PING or closes the
+connection. PRIORITY on stream 0 ends the connection.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The tools of an attack: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
 An attack is a module with attack(attacker), which returns a list of sentences: what the server did
-wrong. It runs in a process of the lowest priority. An attack that is a load goes on until
-attacker.over().
+wrong. attack() runs in a process of the lowest priority. If it puts load on the server, it
+continues until attacker.over() is true.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from http2 import frame, literal  # noqa: E402, F401
 
 CONTINUATION, PRIORITY = 9, 2
 PROTOCOL_ERROR, CANCEL, ENHANCE_YOUR_CALM = 1, 8, 11
-PATIENCE = 20  # seconds until a server that neither answers nor closes has failed
+PATIENCE = 20  # seconds in which the server must answer or close the connection
 LIMITER = b"/sluice.v1.RateLimiter/"
 HONEST_ADDRESS = "127.0.0.1"
 ONE_ADDRESS = ["127.0.0.2"]
@@ -38,7 +38,7 @@ def message(domain="rude", endpoint="/pay", user="1"):
 
 
 def text(value):
-    """A string of HPACK of 127 bytes or more."""
+    """An HPACK string of 127 bytes or more."""
     encoded, rest = b"\x7f", len(value) - 127
     while rest >= 128:
         encoded += bytes((rest % 128 + 128,))
@@ -47,7 +47,7 @@ def text(value):
 
 
 def settings(**values):
-    """A frame of SETTINGS, such as initial_window=0."""
+    """A SETTINGS frame with these values, such as initial_window=0."""
     numbers = {"table": 1, "streams": 3, "initial_window": 4, "frame": 5}
     return frame(http2.SETTINGS, 0, 0, b"".join(
         struct.pack(">HI", numbers[name], value) for name, value in values.items()))
@@ -67,7 +67,7 @@ def send(connection, data):
 
 
 def receive_until_end(connection):
-    """All that the server sends until it closes the connection; None if it does not close it."""
+    """What the server sends until it closes the connection. None if the connection stays open."""
     received = b""
     try:
         while piece := connection.recv(65536):
@@ -105,7 +105,7 @@ class Attacker:
 
     def over(self, wait=0.0):
         """Waits at most `wait` seconds (None: without limit) for the end of the attack's time.
-        Returns whether it is over. Honest callers start after the first call of over().
+        Returns whether that time is over. Honest callers start after the first call of over().
         """
         self.begun.set()
         return self.stopped.wait(wait)
@@ -126,7 +126,7 @@ class Attacker:
         return self.connect(self.grpc, http2.PREFACE + first + frames, **options)
 
     def many(self, count, connect):
-        """Makes `count` connections with `connect`. Returns those that the server does not refuse."""
+        """Makes `count` connections with `connect`. Returns those that the server accepts."""
         connections = []
         for _ in range(count):
             if self.stopped.is_set():
@@ -136,7 +136,7 @@ class Attacker:
         return connections
 
     def head(self, method=b"CheckLimit", *fields):
-        """The header block of a call with the attacker's token, which is valid for no other domain."""
+        """The header block of a call with the attacker's token, which is valid for domain rude."""
         return (http2.request_headers(LIMITER + method)
                 + literal(b"authorization", b"Bearer " + self.token.encode()) + b"".join(fields))
 

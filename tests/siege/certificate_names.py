@@ -1,4 +1,4 @@
-"""A certificate whose name is of one type and reads as a name of another type."""
+"""Certificates with a name of one type, such as a URI, that reads like a name of another type."""
 
 import json
 

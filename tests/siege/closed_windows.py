@@ -1,5 +1,5 @@
-"""Batches of 26 KB whose answers have 600 KB. The attacker closes the window of flow control or reads
-nothing, so the answers cannot be sent.
+"""Batches of 37 KB whose answers have 600 KB. The attacker closes the flow-control window or reads
+nothing, so the server cannot send the answers.
 """
 
 from attacker import message, send, settings

@@ -1,4 +1,6 @@
-"""Guesses of the admin token over gRPC and HTTP: 3,000 in half a second must appear in the log."""
+"""Guesses of the admin token over gRPC and HTTP. The server must log that tokens are wrong, and
+judge only some of the guesses.
+"""
 
 import time
 
@@ -31,4 +33,4 @@ def attack(attacker):
     if judged > most:
         yield f"{judged} guesses are judged over HTTP, more than {most:.0f}"
     if "has sent a wrong admin token" not in attacker.server.log():
-        yield "the log does not mention them"
+        yield "the log does not mention wrong admin tokens"

@@ -1,5 +1,5 @@
-"""Through the shipped nginx.conf: requests that must wait hold all connections to Sluice.
-Other requests then get no answer, and nginx lets logins pass although their limit is exhausted.
+"""Through the shipped nginx.conf: many requests must wait, so that no connection to Sluice is
+left for other requests. Logins whose limit is exhausted must still not pass.
 """
 
 import contextlib

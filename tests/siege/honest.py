@@ -50,7 +50,7 @@ class Callers:
 
 
 def call_http(server, seconds, sender):
-    """Sends to the parent process the sorted times of the requests that were answered."""
+    """Sends the times of answered requests to the parent process, sorted."""
     with concurrent.futures.ThreadPoolExecutor(HTTP_CALLERS) as callers:
         times = callers.map(lambda _: call_http_once_in_a_while(server, seconds),
                             range(HTTP_CALLERS))
@@ -58,7 +58,7 @@ def call_http(server, seconds, sender):
 
 
 def call_http_once_in_a_while(server, seconds):
-    """The time of each answer, from when its request was due."""
+    """How long each answer took, counted from when its request was due."""
     body = json.dumps({"domain": "shop", "attributes": {"endpoint": "/pay", "user": "1"}})
     kept, times = connection_to(server), []
     begin = time.monotonic()
@@ -73,13 +73,13 @@ def call_http_once_in_a_while(server, seconds):
             if status == 200:
                 times.append(time.monotonic() - due)
         except (OSError, http.client.HTTPException):
-            kept.close()  # it connects again
+            kept.close()  # the next request connects again
     kept.close()
     return times
 
 
 class Probes(threading.Thread):
-    """Asks as a kubelet does: `sluice health`, then /healthz."""
+    """Probes the server as a kubelet does: `sluice health`, then /healthz."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -103,7 +103,7 @@ class Probes(threading.Thread):
         return False
 
     def result(self):
-        """The number of probes, and the names of those without an answer."""
+        """The number of probes, and the names of the probes that failed."""
         self.stopped.set()
         self.join()
         return self.sent, self.failed

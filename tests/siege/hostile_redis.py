@@ -1,11 +1,13 @@
-"""A Redis that lets a server log in; the attack chooses its replies."""
+"""A Redis whose replies the attack chooses. Its usual replies let a server log in."""
 
 import contextlib
 import socketserver
 
 
 def serve_with(answer):
-    """A function for Server's `redis`: answer(words) is the reply to a command. None: the usual reply."""
+    """A function for Server's `redis`. answer(words) returns the reply to a command, or None for
+    the usual reply.
+    """
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):
             with contextlib.suppress(OSError, ValueError):

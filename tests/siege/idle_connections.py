@@ -1,5 +1,5 @@
 """gRPC and HTTP connections to a server that may open 1,024 files. One address opens more connections
-than the server has places for. They are idle, or their request is never complete.
+than the server has places for. Each is idle, or its request is never complete.
 """
 
 import http2

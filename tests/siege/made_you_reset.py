@@ -1,5 +1,5 @@
-"""MadeYouReset (CVE-2025-8671): after each call comes a protocol error for which the server must
-reset the stream. So the server itself cancels the calls that the peer has begun.
+"""MadeYouReset (CVE-2025-8671): the attacker begins each call, then makes a protocol error for
+which the server must reset the stream. So the server itself cancels the calls.
 """
 
 import struct
@@ -25,4 +25,4 @@ def attack(attacker):
                 frame(http2.HEADERS, http2.END_HEADERS, stream, attacker.head()) + mistake(stream)
                 for stream in range(1, 2 * CALLS, 2)))
             if error_of(receive_until_end(connection)) != ENHANCE_YOUR_CALM:
-                return [f"{CALLS} resets that the server was made to send ({name}) do not count"]
+                return [f"{CALLS} calls that the server must reset ({name}) are not refused"]

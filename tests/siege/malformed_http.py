@@ -1,5 +1,5 @@
-"""HTTP/1.1 that is too large, ambiguous or malformed. Also requests that pages of other sites can
-make a browser on an operator's machine send.
+"""HTTP/1.1 requests that are too large, ambiguous or malformed. Also requests that the pages of
+other sites can send through an operator's browser.
 """
 
 CHECK = b'{"domain": "rude", "attributes": {"endpoint": "/pay"}}'
@@ -16,7 +16,7 @@ def get(fields):
             + b"Authorization: Bearer TOKEN\r\n\r\n")
 
 
-REQUESTS = (  # each with the status of its answer
+REQUESTS = (  # name, bytes, and the status that the answer must have
     ("a plain one", post(b""), 200),
     ("a form of curl", post(b"Content-Type: application/x-www-form-urlencoded\r\n"), 200),
     ("no Host", post(b"", b""), 400),

@@ -1,6 +1,6 @@
-"""A client sends the headers to which its proxy appends, to pass as another client."""
+"""To pass as another client, a client sends the same header that its proxy adds."""
 
-TRICKS = {  # the URL and a header that the proxy adds after the client's
+TRICKS = {  # the query, the header that client and proxy send, the proxy's other headers
     "header.": (b"?domain=rude&endpoint=/client/login&header.client_ip=X-Client-IP", b"X-Client-IP: ", b""),
     "X-Sluice-Attr": (b"", b"X-Sluice-Attr-Client-Ip: ",
                       b"X-Sluice-Domain: rude\r\nX-Sluice-Attr-Endpoint: /client/login\r\n"),

@@ -1,4 +1,4 @@
-"""A Redis that answers each check with a list of 134,217,727 elements, and sends only some of them."""
+"""A Redis that answers each check with a list of 134,217,727 elements, and sends 10,000 of them."""
 
 from hostile_redis import serve_with
 

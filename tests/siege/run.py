@@ -8,17 +8,17 @@ its own. Prints a table. The exit status is 1 if an attack succeeds. An attack f
 is true while it runs:
 
   - honest callers with a token get 99 % of their answers over gRPC and over HTTP
-  - their p99 is at most 5 times (--slower) as long as without an attack, beside a process that
-    only uses CPU
+  - their p99 is at most 5 times (--slower) as long as beside a process that only uses CPU, without
+    an attack
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
-  - the server treats the attacker as it should: each attack defines how
+  - the server treats the attacker as the attack requires
 
 Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
 Their token is valid for another domain only. --together runs all attacks on the same kind of server
-at the same time. --settle 60: 60 seconds after the last attack, memory is within 64 MiB of the start.
---redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack
-succeeds only if it succeeds three times, because other processes may slow honest callers, too.
+at the same time. --settle 60: 60 s after an attack, memory must be within 64 MiB of the start.
+--redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds
+only if it succeeds three times in a row, because other processes may slow honest callers, too.
 """
 
 import argparse
@@ -41,8 +41,8 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds; a shorter p99 while a process spins counts as this
-HEAD_START = 10  # seconds at most until an attack has begun
+LEAST_P99 = 2  # milliseconds; a shorter p99 beside a spinning process counts as this
+HEAD_START = 10  # seconds for an attack to begin
 PATIENCE = 60  # seconds for an attack to end when its time is over
 
 
@@ -70,12 +70,14 @@ def parse():
                         help=" ".join(known))
     parser.add_argument("--seconds", type=float, default=3, help="of each attack")
     parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
-    parser.add_argument("--together", action="store_true", help="attacks on the same kind of server at once")
-    parser.add_argument("--settle", type=float, help="seconds until memory must be back")
-    parser.add_argument("--tries", type=int, default=1, help="times that an attack must succeed")
+    parser.add_argument("--together", action="store_true",
+                        help="run attacks on the same kind of server at the same time")
+    parser.add_argument("--settle", type=float, help="seconds after which memory must be back")
+    parser.add_argument("--tries", type=int, default=1,
+                        help="tries, all of which must succeed for an attack to succeed")
     parser.add_argument("--slower", type=float, default=5,
-                        help="times the p99 beside a process that only uses CPU")
-    parser.add_argument("--redis", action="store_true", help="count in a real Redis")
+                        help="highest p99, in multiples of p99 beside a spinning process")
+    parser.add_argument("--redis", action="store_true", help="let the server count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
     return options
@@ -96,7 +98,7 @@ def spin():
 
 
 def beside_a_spinner(tls, options):
-    """The results of honest callers while another process only uses CPU."""
+    """The results of honest callers beside a process that only uses CPU."""
     with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
         run_beside(stack, spin)
         result = Callers(server, options.seconds).result()
@@ -105,7 +107,7 @@ def beside_a_spinner(tls, options):
 
 
 def besiege(attacks, kind, usual, options):
-    """Whether any of the attacks succeeds."""
+    """Runs the attacks. Returns whether any of them succeeds."""
     with Server(options.bin, **kind) as server, contextlib.ExitStack() as stack:
         Callers(server, 0.3).result()  # so that the server has allocated the memory for them
         server.forget_peak()
@@ -141,9 +143,9 @@ class Running:
         self.process = run_beside(stack, run_attack, attack, attacker, sender)
 
     def end(self):
-        """The server's mistakes, according to the attack."""
+        """Ends the attack. Returns what the server did wrong, according to the attack."""
         self.stopped.set()
-        faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["it does not end"]
+        faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["the attack does not end"]
         self.process.kill()
         self.process.join()
         return faults
@@ -157,13 +159,13 @@ def run_attack(attack, attacker, sender):
 
 
 def judge(result, usual, probed, grown, slower):
-    """The promises that do not hold."""
+    """A sentence for each promise that does not hold."""
     for door, (answered, p99) in result.items():
         most = slower * max(usual[door][1], LEAST_P99)
         if answered < LEAST_ANSWERED:
             yield f"honest callers over {door} got {answered:.1%} of their answers"
         if p99 > most:
-            yield f"their p99 over {door} is {p99:.1f} ms, more than {most:.1f}"
+            yield f"p99 of honest callers over {door} is {p99:.1f} ms, more than {most:.1f}"
     if probed[1]:
         yield f"{len(probed[1])} of {probed[0]} probes failed: {', '.join(sorted(set(probed[1])))}"
     if grown > MOST_GROWTH:

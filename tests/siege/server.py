@@ -21,7 +21,7 @@ from authority import Authority  # noqa: E402
 from processes import Process, Redis, free_port, start, value_of  # noqa: E402
 
 TIMEOUT = 2  # seconds until a request counts as not answered
-CALLERS = {"honest": "shop", "rude": "rude", "proxy": "rude"}  # and the domain of each
+CALLERS = {"honest": "shop", "rude": "rude", "proxy": "rude"}  # the domain of each
 RULES = {
     "shop": """
 domain: shop
@@ -60,9 +60,10 @@ class Server:
 
     callers    further entries of sluiced's setting `callers`
     redis      a function that serves a listener as a hostile Redis. True: a real Redis
-    tls, client_ca   whether it uses TLS, and whether every caller then needs a certificate
-    nginx      whether docker/nginx/nginx.conf runs as well, as `self.nginx`
-    files      the number of files that it may have open
+    tls        whether sluiced uses TLS
+    client_ca  with tls: whether every caller needs a certificate
+    nginx      whether nginx runs with docker/nginx/nginx.conf, at the address `self.nginx`
+    files      how many files sluiced may have open
     """
 
     def __init__(self, programs, *, callers="", redis=None, tls=False, client_ca=False, nginx=False,
@@ -133,7 +134,7 @@ class Server:
         self.grpc, self.http = (value_of(door, self.process.ready_line) for door in ("grpc", "http"))
 
     def start_nginx(self):
-        """Runs the shipped configuration, as on another machine."""
+        """Runs nginx with the shipped configuration, as if on another machine."""
         self.nginx = f"{HONEST_ADDRESS}:{free_port()}"
         backend = f"{HONEST_ADDRESS}:{free_port()}"
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -173,7 +174,7 @@ class Server:
         return context
 
     def tool(self, *arguments):
-        """A command of `sluice`, as an honest caller."""
+        """The command line of `sluice` for an honest caller."""
         certificate = [] if not self.tls else [
             "--tls-ca", self.folder / "ca.pem", "--tls-server-name", "localhost",
             "--tls-certificate", self.folder / "honest.pem", "--tls-key",
@@ -182,7 +183,7 @@ class Server:
                 self.folder / "honest", *certificate]
 
     def memory(self, of="VmRSS"):
-        """Megabytes; VmHWM is the maximum since `forget_peak`."""
+        """The server's memory in MiB. VmHWM is its maximum since `forget_peak`."""
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return int(re.search(rf"^{of}:\s+(\d+) kB", status, re.M)[1]) / 1024
 
@@ -197,8 +198,8 @@ class Server:
 
 
 def give_way(pid):
-    """Lets the session of this process run only while other sessions are idle. Linux schedules
-    sessions like processes (sched_autogroup), so nice(2) alone has an effect only within a session.
+    """Gives the lowest priority to process `pid` and its session. Linux schedules sessions like
+    processes (sched_autogroup), so nice(2) alone has an effect only within a session.
     """
     with contextlib.suppress(OSError):
         pathlib.Path(f"/proc/{pid}/autogroup").write_text("19", encoding="ascii")
@@ -206,7 +207,9 @@ def give_way(pid):
 
 
 def run_beside(stack, function, *arguments):
-    """Runs the function in a process of the lowest priority, as if on another machine. Returns the process."""
+    """Runs the function in a process of the lowest priority, as if on another machine. Returns the
+    process.
+    """
     def run():
         os.setsid()
         give_way("self")
@@ -228,7 +231,7 @@ def connection_to(server, timeout=TIMEOUT):
 
 
 def ask(server, path, token=None, body=None, connection=None):
-    """Asks over HTTP, by default on a new connection. Returns the status and the text."""
+    """Sends an HTTP request, by default on a new connection. Returns the status and the text."""
     own = connection or connection_to(server)
     try:
         own.request("POST" if body else "GET", path, body,

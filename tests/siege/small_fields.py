@@ -1,5 +1,5 @@
-"""Compressed messages of 1 to 6 KB that become a megabyte of small fields: checks, settlements, and
-probes, which need no token.
+"""Compressed messages of 1 to 5 KB that become a megabyte of small fields: checks, settlements, and
+health checks. Health checks need no token.
 """
 
 import contextlib

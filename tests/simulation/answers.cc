@@ -72,7 +72,7 @@ void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   NoteOrder(call, batch);
 }
 
-// The store decides checks of equal counters one after another.
+// The store decides the checks of a batch that have equal counters in the order of the batch.
 void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
   std::map<std::string, std::int64_t> latest;
   for (int i = 0; i < batch.results_size(); ++i) {
@@ -93,10 +93,11 @@ void Answers::JudgeOrder() {
   const Deployment& redis = context_.fleet.redis();
   if (out_of_order_.empty() || !trusts_clock_ || redis.moved_slots() + redis.failovers() >= 2)
     return;
-  Break(fmt::format("{} was decided out of order", out_of_order_));
+  Break(fmt::format("checks of {} were decided out of order", out_of_order_));
 }
 
-// The permitted errors: DEADLINE_EXCEEDED, and UNAVAILABLE if a rule requires it.
+// The permitted errors: DEADLINE_EXCEEDED; and UNAVAILABLE if Redis may be failing and the rules'
+// policy for that is an error.
 void Answers::JudgeError(const Call& call, const Question& question, int status) {
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
@@ -110,8 +111,8 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   Break(fmt::format("{} was answered with status {}", question.subject.endpoint, status));
 }
 
-// An answer takes at most twice `redis.timeout` and 5 ms, plus the time of its network and the time
-// for which its server was stalled. It needs the second `redis.timeout` if the loop was late.
+// Without the time of the network and the time for which servers were stalled, an answer takes at
+// most 2 * `redis.timeout` + 5 ms. It needs the second `redis.timeout` if the loop was late.
 void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const Fleet& fleet = context_.fleet;
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
@@ -147,13 +148,14 @@ void Answers::Deny(const Question& question) {
 }
 
 // Regardless of the answer to the caller, the store may have admitted the check or a part of it. If
-// the check takes a lease, that lease is then settled with 0.
+// the check takes a lease, that lease is then settled with 0. A limit that does not refund in full
+// may keep the units.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
-// If the rules changed while the call was under way, it is unknown what was charged.
+// If the rules changed while the call was under way, it may be unknown which counter was charged.
 void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_grant = response.source() == v1::SOURCE_GRANT;
@@ -194,7 +196,7 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
   if (response.has_lease()) leases_.OnTaken(std::move(lease));
 }
 
-// A grant may decide only if all limits are prefetched.
+// A grant may decide a check if all its limits are prefetched and the check takes no lease.
 void Answers::JudgeGrant(const Question& question) {
   const bool may = Rules::MayPrefetch(question.subject.endpoint);
   if (may && !question.request.has_lease_ttl()) return;
@@ -223,7 +225,8 @@ void Answers::JudgeBounds(const Call& call, const Question& question,
     return Rules::IsWithinBounds(it.limit, limit);
   });
   if (is_possible) return;
-  Break(fmt::format("{}: an answer shows a limit of {}", question.subject.endpoint, limit));
+  Break(
+      fmt::format("{}: an answer shows an impossible limit: {}", question.subject.endpoint, limit));
 }
 
 // The longest time for which the server may have remembered denials of the rule.
@@ -259,7 +262,7 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
            model.Settled(charged.counter, server, unread);
   });
   if (is_true) return;
-  Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,
+  Break(fmt::format("{}: the deny cache denied {} units that are free", possible.front().counter,
                     question.AskedOf(possible.front().counter)));
 }
 
@@ -272,8 +275,8 @@ void Answers::JudgeLearned() {
   }
 }
 
-// The server may have seen the counter under any version of its limit, and after some of the equal
-// checks that Redis decided at once.
+// The server may have read the counter under any version of its limit, and before or after each of
+// the changes that Redis made at that time.
 void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
                            const std::string& key) {
   const auto seen = context_.fleet.Seen(server, key);
@@ -289,7 +292,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
       for (const Limit& seen_under : limits) {
         CounterState read = state;
         Advance(seen_under, read, seen->at);
-        ForgetGrants(read);  // servers do not remember which units are out
+        ForgetGrants(read);  // servers do not remember grants
         least = std::min(least, FreeIn(limit, read, seen->at));
         most = std::max(most, FreeIn(limit, read, seen->at));
       }
@@ -301,10 +304,10 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// Whether Redis must decide the call, since the last fault is long over. Exceptions: if only some
-// checks of a counter in a batch take leases, they may need several calls to a cluster, one after
-// the other, and other checks wait behind them. If Redis' clock jumps back, a grace period may seem
-// to begin again.
+// Whether Redis must decide the call, because the last fault is long over. There are exceptions. If
+// only some checks of a batch take leases, the batch may need several calls to a cluster, one after
+// the other, and other checks wait behind it. If Redis' clock jumps back, a grace period may seem
+// to begin again. If bytes arrive one by one, Redis may seem too slow.
 bool Answers::ExpectsHealth(const Call& call) const {
   const Duration wait = 2 * kRedisTimeout + context_.fleet.network_time();
   const bool waits_long =
@@ -316,7 +319,7 @@ bool Answers::ExpectsHealth(const Call& call) const {
 }
 
 void Answers::JudgeCall(const Call& call) {
-  if (!call.decided) Break("a call was never answered");
+  if (!call.decided) Break("a call never ended");
   if (call.answered) return;
   for (const Question& question : call.questions) {
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {

@@ -1,5 +1,5 @@
-// Checks each answer to a caller: its time, its order in a batch, its error, its source, and what
-// the ledger and the model know of its counters.
+// Checks each answer to a caller: its time, its order in a batch, its error, its source, and its
+// limits, which must agree with the ledger and the model.
 //
 // One thread.
 #pragma once
@@ -29,12 +29,12 @@ struct Question {
   bool peeks = false;
   v1::CheckLimitRequest request;
 
-  // The units that it asks of a counter.
+  // The units of a counter that the check requests or, as a peek, asks about.
   std::int64_t AskedOf(std::string_view counter) const {
     if (!Rules::CountsTokens(counter)) return static_cast<std::int64_t>(request.cost());
     return static_cast<std::int64_t>(request.amounts().at(kTokens));
   }
-  // The units that it takes if it is admitted.
+  // The units of a counter that the check takes if it is admitted.
   std::int64_t TakenOf(std::string_view counter) const { return peeks ? 0 : AskedOf(counter); }
 };
 struct Call {
@@ -69,7 +69,8 @@ class Answers {
   void OnSent(const Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
-  // Checks that the states that servers remember are states that the counters had at that time.
+  // Checks each counter state that a server remembers: the counter must have been in that state at
+  // that time.
   void JudgeLearned();
 
   // At the end.
@@ -77,10 +78,10 @@ class Answers {
   void JudgeOrder();
   void JudgeLeases() { leases_.Judge(); }
 
-  // Redis' clock jumps: times of its decisions cannot be compared with others.
+  // Redis' clock jumps: from now on, times of its decisions cannot be compared with other times.
   void DistrustClock() { trusts_clock_ = false; }
 
-  // From now on Redis decides everything.
+  // The faults are over: from now on, Redis must decide every call.
   void ExpectHealth() { healthy_since_ = context_.world.now(); }
 
  private:

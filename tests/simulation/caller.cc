@@ -89,7 +89,7 @@ int Caller::Call(std::string_view method, const std::string& request, Duration t
   const nghttp2_data_provider body{.source = {}, .read_callback = Callbacks::ReadBody};
   const int stream =
       nghttp2_submit_request(session_, nullptr, headers.data(), headers.size(), &body, nullptr);
-  test::Require(stream > 0, "no stream for a call");
+  test::Require(stream > 0, "no stream is left for a call");
   const auto size = static_cast<std::uint32_t>(request.size());
   Open& call = open_[stream];
   call.on_outcome = std::move(on_outcome);
@@ -111,7 +111,7 @@ void Caller::Cancel(int stream) {
 void Caller::Receive(std::string_view bytes) {
   const ssize_t taken = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  test::Require(taken == static_cast<ssize_t>(bytes.size()), "the server does not speak HTTP/2");
+  test::Require(taken == static_cast<ssize_t>(bytes.size()), "the server sent invalid HTTP/2");
   Send();
 }
 

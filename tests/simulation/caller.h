@@ -1,5 +1,5 @@
-// A client of the simulation: an HTTP/2 connection that makes unary gRPC calls, cancels some, and
-// records every answer.
+// A client of the simulation: an HTTP/2 connection that makes and cancels unary gRPC calls, and
+// reports the outcome of each.
 //
 // One thread.
 #pragma once
@@ -33,7 +33,8 @@ class Caller final : public Remote {
   Caller(World& world, std::shared_ptr<Link> link);
   ~Caller() override;
 
-  // Calls `on_outcome` once. A `timeout` of zero: no deadline. Returns the number of the call.
+  // Calls `on_outcome` once. If `timeout` is zero, the call has no deadline. Returns the number of
+  // the call.
   int Call(std::string_view method, const std::string& request, Duration timeout,
            OnOutcome on_outcome);
 
@@ -45,7 +46,7 @@ class Caller final : public Remote {
     if (link_) link_->Cut();
   }
 
-  // The number of answers to calls that already had an outcome.
+  // The number of answers with status OK that contained no whole message.
   int unexpected() const { return unexpected_; }
 
  private:

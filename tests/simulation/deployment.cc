@@ -77,7 +77,7 @@ void Deployment::Disturb() {
 }
 
 // If an operator requests the failover, the standby has all of the master's data. If the master
-// dies, the data that was not replicated is lost. A master that hangs cannot hand over.
+// dies, the standby may lack the latest data. A master that hangs cannot hand over, so it dies.
 void Deployment::FailOver(std::size_t index) {
   Shard& shard = shards_[index];
   const bool moves = slots_ && slots_->moves(index);

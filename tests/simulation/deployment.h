@@ -1,5 +1,5 @@
-// The Redis of a schedule: one server; a master and its standby with sentinels; or a
-// cluster of three masters, each with a standby. Masters fail over, slots move.
+// The Redis of a schedule: one node; a master and its standby with sentinels; or a cluster of three
+// masters, each with a standby. Masters fail over, and slots move.
 //
 // One thread.
 #pragma once
@@ -20,8 +20,8 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // Called after a failover with the counters of the master and of the promoted standby. Called
-  // after a reset with the counters before and after the reset.
+  // At a failover, called with the counters of the old master and of the promoted standby. After a
+  // reset, called with the counters before and after the reset.
   enum class Loss { kFailover, kReset };
   using OnTakeOver = std::function<void(const Script::Counters& master,
                                         const Script::Counters& standby, Loss loss)>;
@@ -36,9 +36,9 @@ class Deployment {
 
   RedisServer& AnyServer() { return *servers_[world_.Below(servers_.size())]; }
 
-  // Starts a fault of Sentinel or the cluster, which ends by itself.
+  // Starts a fault of Sentinel or the cluster. The fault ends by itself.
   void Disturb();
-  // Starts to move a slot to another server, if this is a cluster.
+  // If this is a cluster, starts to move a slot to another master.
   void MoveSlot() {
     if (slots_) BeginMove();
   }
@@ -53,7 +53,7 @@ class Deployment {
   std::int64_t failovers() const { return failovers_; }
   std::int64_t moved_slots() const { return moved_slots_; }
 
-  // Calls `visit` with the counters of every master.
+  // Calls `visit` for every master, with the master's counters.
   template <typename Visit>
   void ForEachMaster(const Visit& visit) const {
     for (const Shard& shard : shards_) visit(shard.master->counters());

@@ -45,7 +45,7 @@ std::unique_ptr<SluiceServer> Fleet::MakeServer(std::size_t server) {
           .planted = planted_});
 }
 
-// The process sends nothing more, and another one starts at once.
+// The process sends nothing more, and a new process starts at once.
 void Fleet::Crash(std::size_t server) {
   for (const auto& link : redis_links_) {
     if (link->options().from == static_cast<int>(server)) link->Cut();
@@ -64,7 +64,7 @@ std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
   return link;
 }
 
-// Two reloads may overlap. Then a server may get the older version last.
+// If two reloads overlap, a server may get the older version last.
 void Fleet::Reload() {
   const int version = rules_.versions() - 1;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -85,7 +85,7 @@ std::vector<int> Fleet::VersionsSince(std::int64_t server, SteadyTime since) con
   return versions;
 }
 
-// If there is time, the server first returns the grants that it holds.
+// If there is time before the crash, the server returns the grants that it holds.
 void Fleet::DrainAndCrash(std::size_t server) {
   servers_[server]->Drain();
   world_.After(world_.Between(Duration(0), milliseconds(5)), [this, server] { Crash(server); });

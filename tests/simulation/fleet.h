@@ -1,5 +1,5 @@
-// The servers of a schedule, their callers and their Redis, all generated from the seed, and their
-// faults.
+// The servers of a schedule, their callers, their Redis and their faults, all generated from the
+// seed.
 //
 // One thread.
 #pragma once
@@ -44,13 +44,13 @@ class Fleet {
   // Resets the counters of a subject in Redis, by a request to one of the servers.
   void Reset(const Subject& subject) { servers_[world_.Below(kServers)]->Reset(subject); }
 
-  // Gives the latest version of the rules to the servers, at a different time to each.
+  // Gives the latest version of the rules to each server, at different times.
   void Reload();
 
   // The versions of the rules that a server has had since a time.
   std::vector<int> VersionsSince(std::int64_t server, SteadyTime since) const;
 
-  // The state of a counter that a server remembers.
+  // What a server remembers as the state of a counter.
   std::optional<SeenState> Seen(std::int64_t server, const std::string& key) const {
     return servers_[static_cast<std::size_t>(server)]->Seen(key);
   }
@@ -70,13 +70,13 @@ class Fleet {
   // Whether a server crashed, or had to give up an attempt to learn the outcome of a call or to
   // undo a call.
   bool IsInDoubt() const;
-  // See SluiceServer. The sum over all servers.
+  // The sum of SluiceServer::unknown_units of all servers.
   std::int64_t unknown_units() const {
     return std::accumulate(servers_.begin(), servers_.end(), std::int64_t{0},
                            [](auto sum, const auto& it) { return sum + it->unknown_units(); });
   }
 
-  // Whether the server may not know if the store has run one of its charges.
+  // Whether the server may have sent a charge without learning whether the store ran it.
   bool MayHaveUnknownCharges(std::int64_t server) const {
     return CrashesOf(server) > 0 || servers_[static_cast<std::size_t>(server)]->HasUnknownCharges();
   }

@@ -51,7 +51,7 @@ void Leases::GiveBackSlots(Lease& lease) {
   }
 }
 
-// The slots end, unless the lease is renewed before that.
+// The slots end at lease.ends, unless the lease is renewed before.
 void Leases::EndSlots(Lease& lease) {
   context_.world.At(lease.ends, [this, &lease, ends = lease.ends] {
     if (ends == lease.ends) GiveBackSlots(lease);
@@ -110,7 +110,7 @@ void Leases::Renew(Lease& lease) {
   const auto on_outcome = [this, &lease, asked = context_.world.now()](const auto& outcome) {
     const bool fails = outcome.status == 4 || outcome.status == 5 || outcome.status == 14;
     if (outcome.status > 0 && !fails) {
-      Break(fmt::format("a lease was renewed with status {}", outcome.status));
+      Break(fmt::format("a renewal was answered with status {}", outcome.status));
     }
     if (outcome.status != 0 || !lease.holds_slots) return;
     lease.ends = std::max(lease.ends, asked + lease.taken.ttl);
@@ -169,7 +169,7 @@ void Leases::OnSettled(Lease& lease, Attempt& attempt, const Caller::Outcome& ou
   context_.report.history += fmt::format("settled {} {}\n", outcome.status, int(attempt.fate));
   if (outcome.status == 0) return;
   if (outcome.status > 0 && outcome.status != 4 && outcome.status != 14) {
-    Break(fmt::format("a lease was settled with status {}", outcome.status));
+    Break(fmt::format("a settlement was answered with status {}", outcome.status));
   }
   if (world.OneIn(4)) return;
   Attempt again = attempt;
@@ -212,7 +212,7 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
                       held, limit.units));
   }
   if (response.limits_size() != entry) {
-    Break("a settlement has another number of limits than the store decided");
+    Break("the answer to a settlement has the wrong number of limits");
   }
 }
 
@@ -241,7 +241,7 @@ void Leases::JudgeLease(const Lease& lease) {
   const std::string& name = lease.taken.limits.front().counters.front();
   const auto may_be_first = count(Fate::kSettled) + count(Fate::kUnknown) + count(Fate::kQueued);
   if (count(Fate::kAlreadySettled) > 0 && may_be_first == 0) {
-    Break(fmt::format("{}: a lease was settled by nobody", name));
+    Break(fmt::format("{}: a lease was already settled, but nobody had settled it", name));
   }
   if (count(Fate::kNotFound) > 0 && lease.IsInStore() && Remembers()) {
     Break(fmt::format("{}: a lease was not found", name));
@@ -275,10 +275,11 @@ bool Leases::IsApplied(const Attempt& attempt) const {
          (attempt.fate == Fate::kQueued && attempt.crashes == fleet.CrashesOf(attempt.server));
 }
 
-// The range by which settling changed what a counter holds. For units that fallback admitted, the
-// minimum is 0. Exception: if some of them left a bucket before the bucket was charged, settling
-// gives them back as if they had been charged, so the minimum may be negative. If it is unknown
-// whether the units were charged, they may stay, so the maximum is at least 0.
+// The range by which settling changed what a counter holds. Unless the store certainly admitted the
+// units to this counter, the minimum is 0. Exception: if fallback admitted units, and some of them
+// left a bucket before the bucket was charged, settling gives them back as if they had been
+// charged. Then the minimum may be negative. If it is unknown whether the units were charged, they
+// may stay, so the maximum is at least 0.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};

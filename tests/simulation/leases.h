@@ -1,7 +1,7 @@
-// The use of leases by callers, and the test that each lease has at most one effect. Leases of
-// slots are released after a while. Leases of units are renewed, released, or settled: with fewer
-// or more units, twice, or never. Any server may get these calls. Requests are canceled, lost and
-// repeated.
+// Uses leases as callers do, and tests that each lease has at most one effect. Leases of slots are
+// released after a while. Leases of units may be renewed. They are released, or settled with fewer
+// or more units than they took: once, several times, or never. Any server may get these calls.
+// Requests are canceled, lost and repeated.
 //
 // One thread.
 #pragma once
@@ -25,10 +25,10 @@ namespace sluice::simulation {
 
 // The part of a lease that one limit has granted.
 struct LeasedLimit {
-  std::vector<std::string> counters;  // one of these
+  std::vector<std::string> counters;  // the lease holds units of one of these
   std::int64_t units = 0;
   Limit limit;
-  bool in_store = false;          // otherwise the server's own decision
+  bool in_store = false;          // otherwise the server decided by itself
   bool counted_by_store = false;  // in the ledger
 
   bool is_known() const { return counters.size() == 1; }
@@ -57,7 +57,7 @@ class Leases {
   // A caller got a lease, and now uses it.
   void OnTaken(TakenLease taken);
 
-  // Called at the end. Reports to the ledger what settlements have changed.
+  // Called at the end. Reports to the ledger the units that settlements have given back or added.
   void Judge();
 
  private:
@@ -70,13 +70,13 @@ class Leases {
     std::optional<std::int64_t> tokens;
     bool releases = false;
     Fate fate = Fate::kUnknown;
-    std::int64_t crashes = 0;             // of its server, at the time of its answer
+    std::int64_t crashes = 0;             // of `server`, when the attempt ended
     std::vector<std::int64_t> dropped{};  // by limit, if settled
     std::vector<std::int64_t> held{};
 
     std::int64_t UsedOf(const LeasedLimit& limit) const;
     bool MayChange(const LeasedLimit& limit, std::size_t index) const;
-    // Whether this was the first settlement of the limit. Counters of a lease may be on several
+    // Whether this was the first settlement of the limit. The counters of a lease may be on several
     // nodes, and each node has its own first settlement.
     bool IsFirst(const LeasedLimit& limit, std::size_t index) const {
       return fate == Fate::kSettled && limit.units > 0 && held[index] == limit.units;
@@ -85,7 +85,7 @@ class Leases {
 
   struct Lease {
     TakenLease taken;
-    SteadyTime ends;  // of its slots, at least
+    SteadyTime ends;  // its slots end then or later
     bool holds_slots = false;
     std::vector<std::unique_ptr<Attempt>> attempts;
     std::vector<std::int64_t> returned;  // by limit: units that attempts may have given back
@@ -111,7 +111,7 @@ class Leases {
   void JudgeLease(const Lease& lease);
   void JudgeLimit(const Lease& lease, std::size_t limit);
   Range EffectOf(const Lease& lease, std::size_t limit) const;
-  // Whether Redis has lost no writes.
+  // Whether Redis still has all writes.
   bool Remembers() const { return context_.fleet.redis().failovers() == 0; }
   bool IsApplied(const Attempt& attempt) const;
   std::int64_t AnyServer() {
@@ -122,7 +122,7 @@ class Leases {
                                         v1::HOLD_OUTCOME_OVERLOAD, v1::HOLD_OUTCOME_IGNORE};
     return context_.world.Pick(outcomes);
   }
-  // A call to one of the servers, which may be canceled.
+  // Calls `server`. May cancel the call later.
   void Call(std::int64_t server, const char* method, const std::string& request,
             Caller::OnOutcome on_outcome);
   void Break(std::string what) { context_.report.broken.push_back(std::move(what)); }

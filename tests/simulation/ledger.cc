@@ -31,7 +31,7 @@ std::int64_t UsedIn(const Deployment& redis, const std::string& name, Time now) 
   return used;
 }
 
-// Units of grants that were not returned: used units and unused ones.
+// Units of grants that servers did not return, whether they used them or not.
 std::int64_t UnreturnedIn(const Deployment& redis, const std::string& name) {
   std::int64_t units = 0;
   redis.ForEachMaster([&](const Counters& counters) {
@@ -53,7 +53,7 @@ std::map<LeaseId, Holder> LeasesIn(const Counters& counters, const std::string& 
   return leases;
 }
 
-// The slots of leases in `a` that are not in `b`, or end earlier in `b` because a renewal was lost.
+// The slots of leases in `a` that are missing in `b`, or end earlier in `b` (a renewal was lost).
 std::int64_t OnlyIn(const std::map<LeaseId, Holder>& a, const std::map<LeaseId, Holder>& b) {
   std::int64_t slots = 0;
   for (const auto& [id, holder] : a) {
@@ -84,7 +84,7 @@ void Ledger::Admit(const std::string& counter, std::int64_t cost, bool by_store)
   const std::int64_t most = account.limit + account.forgotten + account.returned;
   if (account.slots || account.refills || account.by_store <= most) return;
   broken_.push_back(
-      fmt::format("{}: the store admitted {} of {}", counter, account.by_store, account.limit));
+      fmt::format("{}: the store admitted {}; limit {}", counter, account.by_store, account.limit));
 }
 
 void Ledger::Hold(const std::string& counter, std::int64_t slots) {
@@ -92,7 +92,7 @@ void Ledger::Hold(const std::string& counter, std::int64_t slots) {
   account.held += slots;
   if (account.held <= account.limit + account.forgotten) return;
   broken_.push_back(
-      fmt::format("{}: {} of {} slots are held", counter, account.held, account.limit));
+      fmt::format("{}: {} slots are held; limit {}", counter, account.held, account.limit));
 }
 
 void Ledger::GiveBack(const std::string& counter, std::int64_t slots) {
@@ -134,7 +134,7 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
     const std::int64_t abandoned =
         circumstances.crashes == 0 ? 0 : account.by_fallback + account.unknown + account.denied;
     if (used > account.lost + account.revived + abandoned) {
-      broken_.push_back(fmt::format("{}: {} slots are held by nobody", counter, used));
+      broken_.push_back(fmt::format("{}: {} slots are held without a holder", counter, used));
     }
   }
 }
@@ -142,7 +142,7 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
 void Ledger::JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
                         std::int64_t unreturned, const Circumstances& circumstances) {
   if (used < account.by_store - account.forgotten + account.settled_least) {
-    broken_.push_back(fmt::format("{}: the store counts {}, but admitted {}; {} were settled",
+    broken_.push_back(fmt::format("{}: the store counts {}, but admitted {}; {} from settlements",
                                   counter, used, account.by_store, account.settled_least));
   }
   const std::int64_t admitted = account.by_store + account.by_fallback;
@@ -152,14 +152,14 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
       account.unknown + denied + account.revived + account.kept + unreturned;
   if (used > admitted + uncertain + settled) {
     broken_.push_back(
-        fmt::format("{}: the store counts {}; {} were admitted, {} may have been, {} were settled",
+        fmt::format("{}: the store counts {}; admitted {}, perhaps {} more; {} from settlements",
                     counter, used, admitted, uncertain, settled));
   }
-  // The store also counts some checks that fallback admitted because the store's replies were late.
+  // Some checks count twice: in the store and, because its replies were late, by fallback.
   const std::int64_t most = (2 + circumstances.crashes + account.resets) * account.limit;
   const std::int64_t more = account.forgotten + account.returned + circumstances.in_flight;
   if (circumstances.local && !account.refills && admitted > most + more) {
-    broken_.push_back(fmt::format("{}: {} of {} were admitted, {} of them by fallback", counter,
+    broken_.push_back(fmt::format("{}: {} were admitted; limit {}; {} were by fallback", counter,
                                   admitted, account.limit, account.by_fallback));
   }
 }

@@ -1,7 +1,7 @@
-// Records the answers that callers got for every counter, and checks the promises: the store never
-// admits more than the limit, counts every admitted unit once, counts no denied check, applies the
-// settlement of a lease once, and no slot is held without a holder. Exception: data that a master
-// had not replicated before it was lost.
+// Records the answers that callers got for every counter, and checks these promises. The store
+// never admits more than the limit. It counts every admitted unit once, and no denied unit. It
+// applies the settlement of a lease once. No slot is held without a holder. The promises do not
+// hold for data that a lost master had not replicated.
 //
 // One thread.
 #pragma once
@@ -27,18 +27,19 @@ class Ledger {
   // Records that the caller does not know the outcome.
   void Doubt(const std::string& counter, std::int64_t cost) { accounts_[counter].unknown += cost; }
 
-  // Whether units of any of the counters leave during a schedule.
+  // Whether any of the counters loses units as time passes during a schedule.
   bool Refills(const std::vector<std::string>& counters) const {
     return std::any_of(counters.begin(), counters.end(),
                        [&](const auto& it) { return accounts_.at(it).refills; });
   }
 
-  // Record that slots granted by the store are held, or are no longer held.
+  // Records that a caller holds slots that the store granted.
   void Hold(const std::string& counter, std::int64_t slots);
+  // Records that a caller no longer holds them.
   void GiveBack(const std::string& counter, std::int64_t slots);
 
-  // The connection was cut while the answer was in flight. No server can know whether it arrived,
-  // so a lease in it is valid until its ttl has passed.
+  // The connection was cut before the caller got the answer. No server can know that, so a lease in
+  // the answer stays valid until its ttl has passed.
   void Lose(const std::string& counter, std::int64_t cost) { accounts_[counter].lost += cost; }
 
   // A settlement is sent: from now on, units may be given back and admitted again.
@@ -48,7 +49,7 @@ class Ledger {
   // Records units that may stay charged after an undo: the check took a lease, and the limit does
   // not refund in full.
   void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
-  // Called at the end: settling leases has changed what the counter holds by this much.
+  // Called at the end: settling leases has changed what the counter holds by `least` to `most`.
   void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {
     accounts_[counter].settled_least += least;
     accounts_[counter].settled_most += most;
@@ -82,8 +83,8 @@ class Ledger {
  private:
   struct Account {
     std::int64_t limit = 0;  // the highest
-    bool slots = false;      // slots of leases; otherwise units
-    bool refills = false;    // during a schedule
+    bool slots = false;      // whether it counts slots of leases, not units
+    bool refills = false;    // whether units leave during a schedule
     std::int64_t denied = 0;
     std::int64_t unknown = 0;
     std::int64_t by_store = 0;
@@ -94,9 +95,8 @@ class Ledger {
     std::int64_t returned = 0;
     std::int64_t settled_least = 0;
     std::int64_t settled_most = 0;
-    // By failovers: units no longer counted, and units counted again.
-    std::int64_t forgotten = 0;
-    std::int64_t revived = 0;
+    std::int64_t forgotten = 0;  // units that the store no longer counts because of failovers
+    std::int64_t revived = 0;    // units that the store counts again because of failovers
     std::int64_t resets = 0;
   };
 

@@ -21,13 +21,14 @@ int main(int argc, char** argv) {
   int fault = 0;
   CLI::App app("Runs schedules of the simulation, each generated from its seed.", "simulate");
   app.add_option("FIRST", first, "Seed of the first schedule")->capture_default_str();
-  app.add_option("COUNT", count, "Number of schedules; the next seeds follow")
+  app.add_option("COUNT", count, "Number of schedules, with consecutive seeds")
       ->capture_default_str();
   app.add_option("FAULT", fault, "A fault to plant: its number in tests/simulation/planted.h")
       ->check(CLI::Range(0, static_cast<int>(Planted::kDenialsOutliveReturns)))
       ->capture_default_str();
   app.footer(
-      "Exit status: 0 no promise was broken, 1 some were; their seeds are printed.\n"
+      "Prints the seed of each schedule that breaks a promise.\n"
+      "Exit status: 0 if none does, otherwise 1.\n"
       "Example: simulate 1 1000000");
   CLI11_PARSE(app, argc, argv);
 

@@ -1,5 +1,5 @@
-// The correct counters of a schedule: each counts one thing, is changed by nothing else, and never
-// expires. Keeps all states of each counter, to check what servers remember.
+// The correct counters of a schedule: each counts exactly one thing and never expires. Keeps every
+// state that a counter has had, to check what servers remember.
 //
 // One thread.
 #pragma once
@@ -25,13 +25,11 @@ struct TrueCounter {
   CounterState state;
   Time matters_until;        // until then, checks depend on it
   std::int64_t charged = 0;  // units, less those undone
-  // By settling leases of units.
+  // Units given back, and units charged in addition, when leases of units were settled.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;
-  // Units of all grants; and units, used or not, of the grants that have ended and were not
-  // returned.
-  std::int64_t granted = 0;
-  std::int64_t ended = 0;
+  std::int64_t granted = 0;  // units of all grants
+  std::int64_t ended = 0;    // units, used or not, of grants that ended without being returned
 
   std::int64_t counted() const { return charged + charged_on_top - given_back; }
 };
@@ -54,7 +52,7 @@ class Model {
   // A check, or a part of a lease, whose units were given back.
   struct Undone {
     std::int64_t units = 0;
-    Time since;  // when it was decided, at the earliest
+    Time since;  // when it was decided, or earlier
   };
 
   // A change of a counter by Redis.
@@ -63,9 +61,9 @@ class Model {
     int server = kNoServer;  // that sent the call
     std::string key;
     Limit limit;
-    CounterState state;  // after it
+    CounterState state;  // after the change
     bool gives_back = false;
-    bool settles = false;  // a lease, or returns a grant
+    bool settles = false;  // settles a lease, or returns a grant
     bool opens = false;    // the counter is new under every limit
     std::optional<Undone> undone{};
   };
@@ -83,11 +81,11 @@ class Model {
     Time begin;
     Time end;
   };
-  // Whether a check would have been denied at any time of the period.
+  // Whether a check would have been denied at some time in the period.
   bool Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
               const Period& period) const;
-  // Whether units were given back during the period by calls that `server` did not send. Also true
-  // if a limit with another rate may have added units.
+  // Whether, during the period, calls that `server` did not send gave units back. Also true if the
+  // counter had another limit, whose rate may have added units.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
 
@@ -110,7 +108,7 @@ std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
 // Forgets which units are out, and which were given back.
 void ForgetGrants(CounterState& state);
 
-// A copy that shares nothing with `state`. `leases` includes all leases that hold its slots.
+// A copy that shares nothing with `state`. `leases` includes all leases that hold slots of `state`.
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);
 
 }  // namespace sluice::simulation

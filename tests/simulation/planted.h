@@ -12,21 +12,21 @@ enum class Planted {
   kKeysExpireEarly,   // a key expires after its last change, even if later checks need it
   kCountersByPlace,   // counters are named by the positions of their limits
   kUndoneLearned,     // denials are remembered although their cause was undone
-  kGracePeriodsLate,  // start too late: at the first decision after an outage
+  kGracePeriodsLate,  // grace periods start too late: at the first decision after an outage
   kSettledTwice,      // Redis forgets that a lease was settled
-  kSettledByRefund,   // a settled lease gives back what its counters have refilled since
+  kSettledByRefund,   // a settlement also gives back units that its counters have refilled since
   kRecordsLeft,       // records of leases do not move with their slot
   kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
   kBoundsKept,        // a limit that follows the load keeps its bounds when the rules change
   kExpiryUnlearned,   // a limit that follows the load does not learn from slots that expire
   // Faults of prefetched units:
   kPocketsRefilled,      // a bucket refills while servers hold units
-  kPocketsUnseen,        // the same, but only by checks of rules without prefetch
+  kPocketsUnseen,        // the same, but only in checks of rules without prefetch
   kLateReturnsTaken,     // a return whose grant has ended is taken for the return of another grant
-  kReturnsCountedTwice,  // each return gives back twice
+  kReturnsCountedTwice,  // each return gives its units back twice
   kGrantsOnWrongClock,   // a grant's life is counted by a clock that stands still in a stall
   kGrantsLeft,           // units that are out do not move with their slot
-  kDenialsOutliveReturns,  // one server remembers denials as if no other could return units
+  kDenialsOutliveReturns,  // one server remembers denials as if no other server could return units
 };
 
 // Whether only busy schedules can show the fault.

@@ -66,8 +66,8 @@ void RedisServer::Enqueue(RespSession& session, test::RedisCommand words) {
   RunNext();
 }
 
-// Runs one command at a time. Each takes a while. A command also runs if its connection was cut
-// after it was sent.
+// Runs one command at a time, each after a delay. A command also runs if its connection was cut
+// after the command was sent.
 void RedisServer::RunNext() {
   if (busy_ || hangs_ || commands_.empty()) return;
   busy_ = true;

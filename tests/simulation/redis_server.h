@@ -24,7 +24,8 @@ namespace sluice::simulation {
 
 class RedisServer {
  public:
-  // `slots`: the slot map of its cluster; null: it owns all slots. Both must outlive the server.
+  // `slots`: the slot map of the server's cluster; if null, the server owns all slots. `world`,
+  // `script` and `slots` must outlive the server.
   RedisServer(World& world, const Script& script, const Address& address, const SlotMap* slots);
   ~RedisServer() { CutConnections(); }
 
@@ -47,10 +48,10 @@ class RedisServer {
   void Kill();
   void Start() { runs_ = true; }
   bool runs() const { return runs_; }
-  // Neither accepts nor refuses connections.
+  // If `vanished`, the server neither accepts nor refuses connections.
   void Vanish(bool vanished) { vanished_ = vanished; }
   void FlushScripts() { has_script_ = false; }
-  // Answers scripts with `error` instead of running them. If it is empty, runs them again.
+  // Answers scripts with `error` instead of running them. If `error` is empty, runs scripts again.
   void FailScripts(std::string error) { error_ = std::move(error); }
   // Calls of scripts, run or not.
   std::int64_t calls() const { return calls_; }

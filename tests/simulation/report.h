@@ -11,7 +11,7 @@ namespace sluice::simulation {
 
 struct Report {
   std::vector<std::string> broken;  // broken promises, each with the values found
-  // For a table of many schedules.
+  // For a summary of many schedules.
   std::int64_t calls = 0;
   std::int64_t answers = 0;
   std::int64_t admitted_by_store = 0;  // grants included

@@ -20,7 +20,7 @@ class RespSession final : public Remote, public std::enable_shared_from_this<Res
   using OnCommand = std::function<void(const std::shared_ptr<RespSession>&, test::RedisCommand)>;
 
   // Opens a session on `link`. Until its connection ends, the session is in `open`, which must
-  // outlive it.
+  // outlive the session.
   static void Open(std::shared_ptr<Link> link, List& open, OnCommand on_command) {
     const auto session = std::make_shared<RespSession>(link, open, std::move(on_command));
     link->Join(open.emplace_back(session).get());

@@ -22,7 +22,7 @@ const char* const kExcepted = kNames[0];        // the user who may have other l
 
 struct Endpoint {
   const char* name;
-  std::vector<std::size_t> rules;  // the rules that it matches
+  std::vector<std::size_t> rules;  // the rules that match it
 };
 const Endpoint kEndpoints[] = {
     {"window", {0}}, {"bucket", {1}}, {"log", {2}},    {"segments", {3}},    {"queue", {4}},
@@ -173,7 +173,7 @@ Duration Rules::PrefetchOf(int version, std::string_view rule, std::size_t serve
   return version_rules[static_cast<std::size_t>(named)].prefetch[server];
 }
 
-// In some fleets, only some of the servers prefetch.
+// In some versions, only some of the servers prefetch, or none.
 void Rules::DrawPrefetch(Shape& shape) {
   const Duration lives[] = {milliseconds(40), milliseconds(80), milliseconds(150)};
   const std::size_t counts[] = {0, 1, 1, kServers, kServers, kServers};
@@ -189,7 +189,7 @@ int Rules::DrawVersion() {
     if (world_.OneIn(2)) Change(shape);
     if (world_.OneIn(4)) DrawPrefetch(shape);
   }
-  // A call that releases a lease does not carry the values of its limit (see CounterOf), so slots
+  // A call that releases a lease does not carry the values of the limit (see CounterOf), so slots
   // have no second limit and are not counted by team.
   version[kSlotsRule].limits = {false};
   version[kSlotsRule].by_team = false;

@@ -1,9 +1,9 @@
 // The rules of the simulation, in versions. Versions differ in everything that a reload may change:
-// limits, rates, windows, their order, what they count, exceptions. There is a rule for each
+// limits and their order, rates, windows, what is counted, exceptions. There is a rule for each
 // algorithm, and endpoints that match several rules. Two rules count tokens, the others the cost.
-// Windows are longer than a schedule; only fast buckets refill. Two larger rules may be prefetched,
-// by all servers or by some; one of them has short windows in some versions. The number of slots
-// follows the load in some versions.
+// Windows are longer than a schedule; only fast buckets and the warming bucket refill. All servers,
+// some or none may prefetch two rules with larger limits; one of these rules has short windows in
+// some versions. The number of slots follows the load in some versions.
 //
 // One thread.
 #pragma once
@@ -49,7 +49,7 @@ class Rules {
   Rules(World& world, Planted planted);
 
   Subject DrawSubject() const;
-  // A check of endpoints whose rules may be prefetched.
+  // The subject of an endpoint with a rule that may be prefetched.
   Subject DrawBusySubject() const;
 
   // Adds a version in which some rules are changed. Versions count from 0, which always exists.
@@ -60,7 +60,7 @@ class Rules {
 
   // The counters that a check charges under a version.
   std::vector<Charged> ChargedIn(int version, const Subject& subject) const;
-  // The counters that it may charge under any version.
+  // The counters that a check charges under at least one version.
   std::vector<Charged> ChargedInAny(const Subject& subject) const;
   // The counter of the limit at `index` of a rule; empty if that version has no such limit.
   std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
@@ -80,8 +80,8 @@ class Rules {
   // Whether every limit of the endpoint may be prefetched.
   static bool MayPrefetch(std::string_view endpoint);
 
-  // The counter that a call to Redis concerns. The limit identifies it: limits of different
-  // counters are never equal.
+  // The counter that a call to Redis concerns. The limit shows its place in the rules and what it
+  // counts: limits that differ in these are never equal. The key shows the user or team.
   static std::string CounterOf(const Limit& limit, std::string_view key);
   // Every limit that a call may have.
   static std::vector<Limit> AllLimits();
@@ -91,10 +91,10 @@ class Rules {
   struct Shape {
     enum class Exception : std::uint8_t { kNone, kSharedCounter, kOwnCounter };
     bool large = true;
-    bool fast = false;     // a high rate; the quota rule has short windows
+    bool fast = false;     // a high rate; for the quota rule: short windows
     bool by_team = false;  // instead of by user
-    // The limits of the rule in their order: false is its first limit, true its second, which has
-    // one unit more.
+    // The limits of the rule in their order: false is its first limit, true its second limit, which
+    // has more units.
     std::vector<bool> limits{false};
     Exception exception = Exception::kNone;  // other limits for one of the users
     bool exception_fast = false;

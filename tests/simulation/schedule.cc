@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLoad(400);  // calls and faults occur for this long
-// Then there is a pause. In a short one there are no calls until servers have recovered. In a long
-// one there are a few calls, until short-lived keys have expired.
+// Then there is a pause. A short pause lasts until servers have recovered, and has no calls. A long
+// pause lasts until short-lived keys have expired, and has a few calls.
 constexpr milliseconds kPause(2000);
 constexpr milliseconds kLongPause(13000);
 constexpr milliseconds kAftermath(2500);  // until the last leases have ended
@@ -87,9 +87,9 @@ class Schedule {
                     .uses = uses_,
                     .report = report_}};
   std::vector<std::unique_ptr<Call>> calls_;
-  // Some schedules are busy: they have many calls of few counters, which servers prefetch. After a
-  // reset, the store may admit units a second time although leases still hold them, so schedules
-  // with resets take no leases.
+  // Some schedules are busy: many calls use a few counters, and servers prefetch units of these.
+  // After a reset, the store may admit units a second time although leases still hold them, so
+  // schedules with resets take no leases.
   const bool is_busy_;
   const bool resets_ = is_busy_ && world_.OneIn(4);
   // Redis' clock jumps. Leases end by that clock, and callers do not know of the jump, so schedules
@@ -201,7 +201,8 @@ void Schedule::MakeCall() {
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
   // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
-  // A batch in which only some checks of a counter take leases needs several calls in turn.
+  // Drawn once for a batch: if only some checks of a counter take leases, the batch may need
+  // several calls in turn.
   const bool leases = MayLease() && world_.OneIn(3);
   for (std::uint64_t i = 0; i < n; ++i) {
     call.questions.push_back(varied || i < 2 ? MakeQuestion(rules_.DrawSubject(), leases)

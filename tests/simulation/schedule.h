@@ -9,7 +9,7 @@
 
 namespace sluice::simulation {
 
-// Runs the schedule of `seed` to its end. `planted` is a fault that must be found.
+// Runs the schedule of `seed` to its end. `planted`: a fault to plant.
 Report RunSchedule(std::uint64_t seed, Planted planted = Planted::kNothing);
 
 }  // namespace sluice::simulation

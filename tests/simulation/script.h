@@ -28,7 +28,7 @@ namespace sluice::simulation {
 class Script {
  public:
   // Only these limits can be decoded. `model` records the true counters and must outlive this
-  // object. If it is null, they are not checked.
+  // object. If `model` is null, wrong decisions are not reported.
   Script(std::span<const Limit> limits, Model* model);
 
   struct Counter {
@@ -55,7 +55,7 @@ class Script {
     std::span<const std::string> keys;
     std::span<const std::string> arguments;
     Time now;
-    int server = 0;  // that sent it
+    int server = 0;  // that sent the call
     // Whether a key that the call has not declared may be read here.
     std::function<bool(std::string_view key)> may_read;
     Planted planted = Planted::kNothing;

@@ -44,7 +44,7 @@ bool HaveLearnedAlike(const Draft& a, const Draft& b) {
   return slots == nullptr || slots->learned == std::get<Concurrency::State>(b.state).learned;
 }
 
-// The limits in force of slots; 0 for other counters.
+// For slots, the limit in force; for other counters, 0.
 std::vector<std::int64_t> LimitsInForce(const std::vector<Draft>& drafts) {
   std::vector<std::int64_t> limits;
   for (const Draft& draft : drafts) {
@@ -146,7 +146,7 @@ void Script::Decider::KeepBounds(std::vector<Draft>& drafts) const {
   }
 }
 
-// `limits`: those in force before the check.
+// `limits`: the limits in force before the check.
 void Script::Decider::JudgeSlots(const Check& check, const std::vector<std::int64_t>& limits,
                                  const std::vector<Draft>& drafts) const {
   for (std::size_t i = 0; i < drafts.size() && model_ != nullptr; ++i) {
@@ -154,11 +154,12 @@ void Script::Decider::JudgeSlots(const Check& check, const std::vector<std::int6
     if (slots == nullptr) continue;
     const bool took = check.asked.demand.mode == Mode::kConsume && drafts[i].changed;
     if (took && slots->counted > limits[i]) {
-      model_->RecordUntrue(fmt::format("{}: {} slots are held after an admission, of {}",
+      model_->RecordUntrue(fmt::format("{}: {} of {} slots are held after an admission",
                                        drafts[i].name, slots->counted, limits[i]));
     }
     if (!Rules::IsWithinBounds(*drafts[i].limit, limits[i])) {
-      model_->RecordUntrue(fmt::format("{}: the limit in force is {}", drafts[i].name, limits[i]));
+      model_->RecordUntrue(fmt::format("{}: the limit in force, {}, is outside its bounds",
+                                       drafts[i].name, limits[i]));
     }
   }
 }
@@ -182,7 +183,8 @@ void Script::Decider::Follow(const std::vector<Draft>& drafts, std::vector<Draft
   }
 }
 
-// A check that only finds a counter prolongs the life of its key, if necessary.
+// A check that finds a counter and does not change it prolongs the life of the counter's key, if
+// necessary.
 bool Script::Decider::Write(const Draft& draft) {
   const Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
   const auto stored = counters_.by_key.find(draft.name);
@@ -226,8 +228,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                   .undone = draft.undone});
 }
 
-// As in check.lua: a key that is written again lives longer than required, and if a key lives long
-// enough, only its value is written.
+// As in check.lua: a key that is written again gets a longer life than required. If a key already
+// lives long enough, only its value is written.
 void Script::Decider::SetExpiries() {
   const auto second = std::chrono::floor<seconds>(call_.now);
   for (const auto& [key, until] : matter_until_) {

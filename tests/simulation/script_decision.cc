@@ -37,7 +37,7 @@ void TakeBackGrants(std::vector<Draft>& drafts, Planted planted) {
   }
 }
 
-// Applies the grants that the check gets. Writes the grants, and the units that are out.
+// Takes the grants that the check wants. Writes these grants, and the units that are then out.
 void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<Draft>& drafts,
                 std::vector<double>& out) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -60,7 +60,7 @@ void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<D
 }
 
 // Decides each group. Writes how many checks the group grants, and the snapshots of its counters.
-// Returns what a lease then holds of each counter.
+// Returns how much of each counter a lease then holds.
 std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
                                std::vector<double>& out) {
   std::vector<Held> held(drafts.size());
@@ -90,8 +90,8 @@ std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
   return held;
 }
 
-// Makes n charges of one counter, as if one after another. Writes how many the counter would grant,
-// and its snapshot.
+// Charges one counter n times in turn. Writes how many of the charges the counter would grant, and
+// its snapshot.
 void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   const CoalescedChecks checks = check.Of(draft);
   out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
@@ -107,7 +107,7 @@ void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
 // that is not a number of units.
 constexpr double kMostUnitsOut = 1e6;
 
-// Applies any other mode to one counter.
+// Applies any mode except kConsume and kPeek to one counter.
 ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
   const CoalescedChecks checks = check.Of(draft);
   ChangeResult done{.changed = false};

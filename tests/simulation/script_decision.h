@@ -31,7 +31,7 @@ struct Draft {
   const Limit* limit;
   std::int64_t group;
   std::string name;    // its key, or what it counts
-  std::string record;  // the key of the lease record beside it
+  std::string record;  // the key of the lease's record with the same hash tag
   std::int64_t units = 0;
   GrantReturn returned{};
   GrantWish wanted{};
@@ -42,16 +42,16 @@ struct Draft {
   std::int64_t charged = 0;  // units, less those undone
   bool took_back = false;    // units of a grant
   std::int64_t granted = 0;
-  std::int64_t ended = 0;  // units of grants that were not returned
+  std::int64_t ended = 0;  // units of grants that ended without being returned
   std::optional<Model::Undone> undone{};
-  // By settling a lease of units.
+  // Units given back, and units charged in addition, by settling a lease of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;
 };
 
 // The units that a lease has taken from the counters of one hash tag.
 struct Record {
-  std::vector<Held> held;  // in the order of the check
+  std::vector<Held> held;  // in the order of the check's counters
   bool settled = false;    // then only this is known
   Time lease_ends{};
   Time ends{};  // of the record
@@ -63,7 +63,7 @@ struct Check {
   Time now;
   std::optional<Lease> lease{};
   std::int64_t n = 1;
-  std::vector<std::vector<double>> before{};  // of an undo, by counter
+  std::vector<std::vector<double>> before{};  // for an undo: each counter before the charge
 
   CoalescedChecks Of(const Draft& draft, std::int64_t granted = 0) const;
 };

@@ -37,7 +37,7 @@ Known Read(const Check& check, const std::vector<Draft>& drafts, const Records& 
   return known;
 }
 
-// A fault: refunds from the counter's present state, as if the units had not begun to leave.
+// A fault: refunds all unused units, as if none of them had left the counter.
 ChangeResult Refund(const Held& held, const CoalescedChecks& settled, Draft& draft) {
   CoalescedChecks checks = settled;
   checks.demand.mode = Mode::kRefund;
@@ -64,8 +64,8 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   return done;
 }
 
-// A charge enters the slots of a lease in their counter. The units of other limits are in their
-// counters already.
+// A charge enters the slots of a lease in the counter of slots. Counters of other limits already
+// contain the lease's units.
 ChangeResult ChangeOne(const RecordedCheck& recorded, const Held& held, bool admitted,
                        Draft& draft) {
   const Mode mode = recorded.check.asked.demand.mode;

@@ -1,5 +1,5 @@
-// Decisions by the records of leases of units. The counterpart is scripts/lua/record.lua. Pure
-// functions.
+// Decides checks under leases of units by the records of these leases. The counterpart is
+// scripts/lua/record.lua. Pure functions.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace sluice::simulation {
 
-// Enters the records of a lease, which holds `held` of each counter. Hash tags without a counter of
-// the lease get no record.
+// Writes the records of the check's lease, which holds `held`. If the lease holds nothing of the
+// counters of a hash tag, that hash tag gets no record.
 void Enter(const Check& check, const std::vector<Draft>& drafts, const std::vector<Held>& held,
            Records& records);
 
-// Decides a check under a lease of units in any mode except kConsume. Appends the numbers of the
-// reply.
+// Decides a check under a lease of units in any mode except kConsume and kPeek. Appends the numbers
+// of the reply.
 struct RecordedCheck {
   const Check& check;
   Planted planted = Planted::kNothing;

@@ -1,4 +1,4 @@
-// A sentinel of the simulation: names the master, and publishes changes of it.
+// A sentinel of the simulation: tells which server is the master, and publishes each change.
 //
 // One thread.
 #pragma once

@@ -1,5 +1,5 @@
-// The owner of each slot of a simulated cluster, and the redirects of a server that does not have
-// all keys of a command.
+// The owner of each slot of a simulated cluster, and the errors of a server that does not have all
+// keys of a command.
 //
 // One thread.
 #pragma once
@@ -22,19 +22,19 @@ class SlotMap {
   // Each of `owners` gets a range of slots, of random size.
   SlotMap(World& world, std::vector<Address> owners);
 
-  // The index of the slot's owner, which changes only when the slot moves.
+  // The index of the owner of the key's slot. Changes only when the slot moves.
   std::size_t OwnerOf(std::string_view key) const;
-  // Another server takes over all slots of an owner.
+  // `by` takes over all slots of `owner`.
   void Replace(std::size_t owner, const Address& by) { owners_[owner] = by; }
 
-  // Starts to migrate the slot of `key`: its keys move one by one to `to`, which then owns the
-  // slot.
+  // Starts to migrate the slot of `key` to `to`. Until EndMove, keys of the slot may move one by
+  // one, and the owner is unchanged.
   void BeginMove(std::string_view key, std::size_t to);
   void EndMove(std::string_view key);
   bool moves(std::size_t owner) const;
 
-  // The redirect that `server` sends for a command with these keys, if its counters are `held`.
-  // Empty if it runs the command.
+  // The error with which `server` refuses a command with these keys, if its counters are `held`.
+  // Empty if the server runs the command.
   std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
                         const Script::Counters& held) const;
   // Whether a script at `server` may read a key that it has not declared.

@@ -64,9 +64,9 @@ class SluiceServer {
   // Units admitted in an outage for checks that were in flight. The store may also have charged
   // them.
   std::int64_t unknown_units();
-  // Whether the server had to give up an attempt to learn the outcome of a call, or to undo one.
+  // Whether the server could not learn the outcome of a check, or could not undo a check.
   bool IsInDoubt();
-  // Whether the server may not know whether the store has run a charge.
+  // Whether the server admitted units that the store may also have charged.
   bool HasUnknownCharges() const { return limiter_.metrics().units_unknown.Value() > 0; }
 
  private:

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 // One check is in flight to the node when a layout takes the node's slots away. The check is then
 // sent again.
-TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsForIt) {
+TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_NextCheckWaitsForIt) {
   const std::string key = KeyAt(0);
   redis_[0]->SetSlow(milliseconds(4));
   RecordingCheck& first = Submit({key}, true);
@@ -27,9 +27,9 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
   EXPECT_EQ(Used(1, key), 2);
 }
 
-// Of two counters of each check, one has moved and the other has not, so the first check waits to
-// be sent again. No matter when the other counter moves, the second check must not be decided
-// before the first.
+// Each check has two counters. One has moved and the other has not, so the first check waits to be
+// sent again. No matter when the other counter moves, the second check must not be decided before
+// the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
@@ -61,8 +61,8 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
   }
 }
 
-// Checks of several batches share the counters of a slot that migrates, counter by counter. The
-// checks of one batch are decided in order, even if checks of another batch wait to be sent again.
+// A slot migrates counter by counter, and checks of several batches use its counters. The checks of
+// each batch are decided in order, even if checks of another batch wait to be sent again.
 TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
   std::mt19937 random(1);
   const auto up_to = [&](int most) { return std::uniform_int_distribution(0, most)(random); };
@@ -105,9 +105,9 @@ TEST_F(ThreadStoreTest, SlotMigrates_ChecksOfEachBatchAreDecidedInOrder) {
   EXPECT_GT(compared, 1000);
 }
 
-// The first two checks share a call, and the node finds that it does not have their counter.
-// Meanwhile the third, in a call of its own, is queued behind them.
-TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake) {
+// The first two checks share a call, and the node does not have their counter. Meanwhile the third
+// check is queued behind them, in a call of its own.
+TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWithALease_DoesNotOvertake) {
   const std::string key = KeyAt(0);
   Submit({key});
   RunFor(milliseconds(5));
@@ -134,9 +134,9 @@ TEST_F(ThreadStoreTest, SlotMigrates_QueuedInOrderCheckWithLeaseDoesNotOvertake)
 }
 
 // The counter is new, so the node that imports its slot refuses both checks until the slot has
-// moved. No matter when that is, the second check must not be decided before the first.
+// moved. No matter when the slot moves, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsForOneThatIsSentToAnotherNode) {
-  redis_[0]->SetSlow(milliseconds(2));  // the other node replies before this one
+  redis_[0]->SetSlow(milliseconds(2));  // the other node replies before this node
   std::size_t slot = 0;
   for (Duration moment(0); moment < milliseconds(6); moment += Duration(50)) {
     while (OwnerOf(KeyIn(slot)) != 0) ++slot;
@@ -171,7 +171,7 @@ TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAP
     loop_.Run([&] { store_->Submit(shows_move); });
   }
   Submit({KeyAt(0, 2)});
-  RunFor(Duration(1));  // they are in flight, so the next checks without leases are queued
+  RunFor(Duration(1));  // 3 checks are in flight, so the next checks without leases are queued
   std::vector<RecordingCheck*> checks;
   for (int i = 0; i < 3; ++i) {
     RecordingCheck& check = *checks.emplace_back(&Make({keys[0], keys[1]}));
@@ -232,7 +232,7 @@ TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
 
 // A batch of checks of two slots takes one call for each slot. The check behind the batch takes a
 // third call.
-TEST_F(ThreadStoreTest, InOrderChecksOfTwoSlots_TakeOneCallEach_InOrder) {
+TEST_F(ThreadStoreTest, InOrderChecksOfTwoSlots_TakeOneCallPerSlot_InOrder) {
   const std::string keys[] = {KeyAt(0), KeyAt(0, 1)};
   RunFor(milliseconds(100));
   const std::int64_t calls = redis_[0]->calls();

@@ -106,8 +106,8 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   EXPECT_EQ(Used(0, key), 0);
 }
 
-// As in the test above, but the node does not hang: its connections end after another node has
-// replaced it.
+// The node loses its slots and gets them back before the store has removed the node's old
+// connections.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
   const auto everything_at = [&](const Address& address) {
     loop_.Run([&] {
@@ -124,8 +124,7 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
       testing::HasSubstr("sluice_redis_connected{loop=\"io-0\",server=\"simulated:7000\"} 1"));
 }
 
-// While the undo is under way, one of its keys turns out to have moved to a node that does not
-// answer.
+// During the undo, the store learns that one of the keys has moved to a node that does not answer.
 TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherPieceIsNotRunTwice) {
   const std::string here = KeyAt(0) + "a";
   const std::string moved = KeyAt(0, 1) + "b";
@@ -153,7 +152,7 @@ TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherPieceIsNotRunTwice) {
   EXPECT_EQ(Used(1, moved), 3);
 }
 
-// Another io thread has opened the breaker of one node: that node's piece failed in flight. The
+// Another io thread opens the breaker of one node, so the piece in flight to that node fails. The
 // late reply to this piece arrives before the other node's piece is decided.
 TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   const std::string here = KeyAt(0);
@@ -170,7 +169,7 @@ TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   });
   RunFor(milliseconds(5));
   EXPECT_EQ(Used(0, here), 1);
-  EXPECT_EQ(split.place, -1) << "the check is decided only by the replies of both nodes";
+  EXPECT_EQ(split.place, -1) << "the other node's piece is not decided yet";
   RunFor(milliseconds(20));
   EXPECT_TRUE(split.failure());
   redis_[1]->Resume();
@@ -179,7 +178,7 @@ TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   EXPECT_EQ(Used(1, there), 0);
 }
 
-// One key of the piece has moved, so the piece is split again. Both of its parts fail in flight
+// One key of the piece has moved, so the piece is split again. Both parts fail in flight
 // before the other node's piece is decided.
 TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
   const std::string stays = KeyAt(0);
@@ -202,7 +201,7 @@ TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
     servers_.At(kAddresses[0]).breaker.Open("by another thread");
   });
   while (Used(0, stays) == 0) RunFor(Duration(10));
-  EXPECT_EQ(split.place, -1) << "the check is decided only by the replies of both nodes";
+  EXPECT_EQ(split.place, -1) << "the other node's piece is not decided yet";
   RunFor(milliseconds(20));
   EXPECT_TRUE(split.failure());
   redis_[1]->Resume();
@@ -247,7 +246,7 @@ TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_CheckGetsMoreTimeOnlyOnce
   RunFor(milliseconds(31));
   EXPECT_EQ(check.place, -1) << "this process was late";
   redis_[0]->Resume();
-  RunFor(Duration(25));  // until its reply is on the way
+  RunFor(Duration(25));  // until the reply is on its way
   redis_[0]->Hang();
   RunFor(Duration(200));  // the pieces are in flight
   loop_.Stall(milliseconds(30));
@@ -270,7 +269,8 @@ TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
   EXPECT_EQ(Used(0, key) + Used(1, key), 0);
 }
 
-// The probe is answered by another node, so the answer does not show that this node works.
+// The probe is redirected, and another node answers it. This does not show that the first node
+// works.
 TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
   slots_.Replace(0, kAddresses[1]);
@@ -282,7 +282,7 @@ TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   }
 }
 
-// The policy of the rule admitted the check, so its charge stays.
+// The policy of the rule admitted the check, so the check stays charged.
 TEST_F(ThreadStoreTest, PieceIsAnsweredLateAndTheCheckWasAdmitted_StaysCharged) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
@@ -296,7 +296,7 @@ TEST_F(ThreadStoreTest, PieceIsAnsweredLateAndTheCheckWasAdmitted_StaysCharged) 
   EXPECT_EQ(Used(1, there), 1);
 }
 
-// A piece of the shadow rule that replies late may have been charged, so its other piece stays
+// The shadow rule's piece that fails may have been charged, so the other piece of the rule stays
 // charged, too.
 TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
   const std::string here = KeyAt(0);
@@ -311,9 +311,9 @@ TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
   EXPECT_EQ(Used(0, here + "2"), 1);
 }
 
-// Two masters may redirect to each other if each believes that the other has won a failover. A
-// settlement has no deadline that would end the redirects.
-TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
+// During a failover, two masters may redirect to each other. A settlement has no deadline that
+// would end the redirects.
+TEST_F(ThreadStoreTest, NodesRedirectToEachOther_SettlementIsSentAgainAfterPauses) {
   const std::string key = KeyAt(0);
   for (const std::size_t node : {0, 1}) {
     redis_[node]->FailScripts(
@@ -334,7 +334,7 @@ TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   EXPECT_EQ(store_->queued_settles(), 0u);
 }
 
-// The caller repeats the settlement because it does not trust the answer OUTCOME_QUEUED.
+// The caller repeats a settlement whose answer was OUTCOME_QUEUED.
 TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce_TheFirstCounts) {
   const std::string key = KeyAt(0);
   RecordingCheck& taken = Make({key});

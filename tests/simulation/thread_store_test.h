@@ -1,5 +1,5 @@
 // One io thread's part of the Redis store with two simulated nodes of a cluster. Replies arrive in
-// orders that are rare with real servers.
+// orders that are rare with real nodes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     }
 
     int place = -1;
-    bool undoes = false;  // returns grants that arrive late
+    bool undoes = false;  // calls Undo when the check is decided
 
    private:
     void OnDecided() override {
@@ -114,7 +114,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   void MoveKey(const std::string& key) {
     redis_[0]->counters().MoveKey(key, redis_[1]->counters());
   }
-  // Moves the check's slot to the second node. The store does not know it yet.
+  // Moves the check's slot to the second node. The store's layout does not change.
   void MoveSlot(const std::string& key) {
     slots_.BeginMove(key, 1);
     MoveKey(key);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestLife(150);  // of a grant, in Rules
 
-// Whether counters follow a jump of the clock. If not, their time stands still.
+// Whether counters follow a jump back. If not, their time stands still until the clock catches up.
 bool IsLong(Duration jump) { return jump < -std::chrono::seconds(1); }
 
 }  // namespace
@@ -44,8 +44,8 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
     const std::int64_t forgotten =
         std::max<std::int64_t>(0, lost->second.counted() - its.counted());
     const std::int64_t still_held = lost->second.granted - its.granted;
-    // The counter may have forgotten more units of this window than the sums say, if it also forgot
-    // units that were returned in an earlier window.
+    // If the counter also forgot a return of an earlier window, it may have forgotten more units of
+    // this window than the sums say.
     const Time its_now = now + Ahead(now);
     CounterState fresh;
     Open(account.limit, fresh, its_now);
@@ -134,9 +134,9 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
   return all;
 }
 
-// The time whose refills may be used: the length of the interval. If checks that were undone later
-// were in flight when the interval began, the time begins earlier: at the last moment when no such
-// check was in flight. `undone` is sorted by its beginnings.
+// The time whose refills may be used: usually the length of the interval. But if checks that were
+// undone later were in flight when the interval began, the time begins earlier: at the last moment
+// when no such check was in flight. `undone` is sorted by when the checks were decided.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   std::optional<Time> until;
@@ -149,11 +149,11 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
   return interval.end - (!until || *until < interval.begin ? interval.begin : since);
 }
 
-// The units that undos may give back in the interval, in 1/period of a unit. Concerns checks that
-// are in flight when the interval begins, and are undone in the interval. An undo gives back the
+// The units that undos may give back in the interval, in 1/period of a unit. Only checks count that
+// are in flight when the interval begins and are undone in the interval. An undo gives back the
 // check's units, minus those that a bucket without the check would have lost because it was full.
-// But perhaps the bucket was full only because other checks were undone before; the undo cannot
-// know that. So units that refilled while such checks were in flight may be used once more.
+// But perhaps only undos of other checks had filled the bucket; the undo cannot tell. So units that
+// refilled while those checks were in flight may be used once more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;

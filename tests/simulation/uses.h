@@ -1,7 +1,7 @@
-// Records when callers used units of prefetched counters. The store or a server itself may have
-// decided. Checks that no interval has more of these units than the limit allows: burst + rate *
-// length for a bucket, the limit for each window. A call was decided at some time between its
-// sending and its answer.
+// Records when callers used units of prefetched counters, no matter whether the store or a server
+// decided. Checks that callers never used more units than the limit allows: of a bucket, burst +
+// rate * length in any interval; of a window, its limit. A call was decided at some time between
+// its sending and its answer.
 //
 // One thread.
 #pragma once
@@ -27,12 +27,12 @@ class Uses {
     Time end;
   };
 
-  // Records the limit of a counter in a version of the rules.
+  // Records a limit that a counter has in a version of the rules.
   void Allow(const std::string& counter, const Limit& limit);
   void Use(const std::string& counter, std::int64_t units, const Interval& within);
 
   // Counters lost changes, by a failover or a reset. The forgotten units may be used again. Servers
-  // may still hold grants that the counters do not know of, for the life of a grant.
+  // may also use grants that the counters have forgotten, until these grants end.
   void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
 
   // Redis' clock jumps. `redis` shows which units are out.
@@ -50,7 +50,7 @@ class Uses {
     Limit limit;  // with the highest values of all versions
     bool known = false;
     std::vector<Units> uses;
-    std::vector<Units> extra;  // may be used in addition, in intervals that overlap
+    std::vector<Units> extra;  // may be used in addition, in any interval that overlaps `within`
   };
 
   using Undone = Units;  // from the decision of the check to its undo
@@ -71,13 +71,14 @@ class Uses {
                                 const std::vector<Undone>& undone);
   static std::int64_t ExtraIn(const Account& account, const Interval& interval);
 
-  // When the store decided, on its clock. Empty if that is not certain, or if the counter's time
-  // may have stood still.
+  // A time on the clock of the store.
   struct Moment {
-    std::size_t epoch = 0;  // the number of long jumps back, which counters follow
+    std::size_t epoch = 0;  // how often the clock has made a long jump back
     Time time;
     auto operator<=>(const Moment&) const = default;
   };
+  // When the store decided. Empty if that is not certain, or if the counter's time may have stood
+  // still.
   std::optional<Moment> MomentOf(const Interval& within) const;
 
   struct ClockJump {

@@ -1,6 +1,6 @@
 // A simulated world: time, random numbers and the order of events come from a seed, so every
-// failure can be reproduced. Calls to the operating system for the monotonic clock or random bytes
-// return the world's values.
+// failure can be reproduced. The monotonic clock, the boot clock and RandomBytes return the world's
+// values.
 //
 // One world at a time in a process; one thread.
 #pragma once
@@ -37,7 +37,7 @@ class World {
   void At(SteadyTime time, Event event);
   void After(SteadyTime::duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
-  // Runs all events until `end`, which is then the time.
+  // Runs all events until `end`. The time is then `end`.
   void RunUntil(SteadyTime end);
 
   // Below `n`, uniformly; n > 0.
@@ -69,7 +69,7 @@ class World {
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 };
 
-// A wall clock that is `ahead` of the world's other wall clocks.
+// A wall clock that is ahead of the world's time by `ahead`.
 class WorldClock final : public Clock {
  public:
   explicit WorldClock(const World& world, Duration ahead = {}) : world_(world), ahead_(ahead) {}

@@ -1,5 +1,5 @@
-// A StoreCheck and a StoreReset that a test builds in one line and waits for. They are submitted on
-// an io thread of the test program.
+// A StoreCheck and a StoreReset that a test builds in one line and waits for. All except RunHere
+// submit them on an io thread of the test program.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace sluice::test {
 inline net::IoThreads& Io() {
   struct Running {
     Running() {
-      RandomBytes();  // initializes OpenSSL before the threads start: its cleanup comes after them
+      RandomBytes();  // initializes OpenSSL first, so that its cleanup comes after the threads end
       threads.Start();
     }
     net::IoThreads threads{1};

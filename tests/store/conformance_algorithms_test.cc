@@ -89,11 +89,11 @@ TEST_P(AlgorithmTest, WarmingBucket_CostsThreeTimesAsMuchWhenCold_CoolsDownAgain
   }
 }
 
-// A counter outlives its rule: these tests find the state that another rule left behind.
+// A counter outlives its rule: the next three tests find the state that another rule left.
 constexpr WarmingBucket kWarmsInAnHour{.rate = 10, .period = seconds(1), .warmup = hours(1)};
 constexpr WarmingBucket kWarmsInASecond{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
-TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_HasThePricesOfANewBucket) {
+TEST_P(AlgorithmTest, WarmingBucketInDebt_WarmupIsShortened_HasThePricesOfANewBucket) {
   const Duration fresh = Decide(kWarmsInASecond, {.mode = Mode::kCharge}).retry_after;
   EXPECT_EQ(fresh, milliseconds(280));
   NewCounter();
@@ -174,7 +174,7 @@ TEST_P(AlgorithmTest, LeakyBucketNoDelay_SixAtOnce_FiveStartAtOnce) {
   ExpectOpensAfter(kNoDelay, milliseconds(500));
 }
 
-TEST_P(AlgorithmTest, AnyAlgorithm_ClockStepsBack_CreatesNoQuotaAndBlocksNothing) {
+TEST_P(AlgorithmTest, AnyAlgorithm_ClockStepsBack_AddsNoUnitsAndDelaysByTheStepAtMost) {
   for (const Limit& limit : {Limit(kLog), Limit(kWindow), Limit(kTokens), Limit(kBorrowing),
                              Limit(kWarming), Limit(kQueue), Limit(kNoDelay)}) {
     for (const Duration step : {milliseconds(900), milliseconds(3'600'000)}) {

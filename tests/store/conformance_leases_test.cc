@@ -39,7 +39,7 @@ TEST_P(LeasesTest, Slots_AreHeldUntilReleased) {
   EXPECT_EQ(Take(second_, 3).remaining, 2);
 }
 
-TEST_P(LeasesTest, Release_OfAnExpiredLease_FreesNoOtherSlots) {
+TEST_P(LeasesTest, Release_OfALeaseWithoutSlots_FreesNoOtherSlots) {
   Take(first_, 3);
   Take(second_, 2);
   EXPECT_EQ(Release(first_).remaining, 3);
@@ -107,7 +107,7 @@ TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreAlwaysDenied) {
   EXPECT_EQ(Decide(wide, {.mode = Mode::kSettle, .lease = first_}).remaining, 1000);
 }
 
-TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_SlotsDeny_RateIsNotCharged) {
+TEST_P(LeasesTest, RateAndSlots_OneDenies_TheOtherIsNotCharged) {
   const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
   const CounterSpec slots{"sluice:{t/r}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}};
   const auto take = [&](std::uint8_t lease) {
@@ -159,7 +159,7 @@ TEST_P(LeasesTest, Renew_OneCounterHasLostTheLease_NoCounterIsRenewed) {
   EXPECT_EQ(peek.RunOn(*store_).counters[0].verdict.remaining, 5) << "one of two was renewed";
 }
 
-TEST_P(LeasesTest, ShadowRule_TakesSlotsOnlyForAllowedChecks_AndNeverDenies) {
+TEST_P(LeasesTest, ShadowRule_SlotsAreFull_DeniesNoCheck) {
   const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
   const CounterSpec slots{"sluice:{t/s}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}, 1};
   for (std::uint8_t i = 0; i < 5; ++i) {
@@ -198,7 +198,7 @@ TEST_P(LeasesTest, ClockIsReplaced_LeasesKeepTheirRemainingTime) {
   EXPECT_FALSE(Renew(first_));
 }
 
-// The limit follows the load; it starts at its minimum.
+// The limit follows the load and starts at its minimum.
 class AdaptiveTest : public StoreTest {
  protected:
   static constexpr Concurrency kAdaptive{
@@ -206,8 +206,8 @@ class AdaptiveTest : public StoreTest {
       .ttl = seconds(60),
       .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}};
 
-  // Holds `slots` for `time`. Returns the change of the limit by the release, which is negative if
-  // the limit fell.
+  // Holds `slots` for `time`. Returns by how much the release raised the limit; negative if the
+  // limit fell.
   std::int64_t Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
     Lease lease = MakeLease(++leases_, seconds(60));
     Decide(kAdaptive, {.cost = slots, .lease = lease});
@@ -234,7 +234,7 @@ TEST_P(AdaptiveTest, FastHolds_RaiseTheLimit_SlowOnesLowerIt) {
   EXPECT_LT(LimitNow(), lower);
 }
 
-TEST_P(AdaptiveTest, AtEachAdmission_NoMoreSlotsAreHeldThanTheLimit) {
+TEST_P(AdaptiveTest, RaisedLimit_AdmitsItsSlotsAndNoMore) {
   Rise();
   const std::int64_t limit = LimitNow();
   const Lease lease = MakeLease(254, seconds(60));
@@ -265,7 +265,7 @@ TEST_P(AdaptiveTest, NewBounds_ApplyAtOnce_AndKeepWhatWasLearned) {
   EXPECT_EQ(LimitNow(), limit);
 }
 
-TEST_P(AdaptiveTest, NewBounds_TheLimitMovesFromThem) {
+TEST_P(AdaptiveTest, NewBounds_LimitWasOutside_MovesFromTheNearerBound) {
   Rise();
   const auto hold = [&](const Concurrency& version, Duration time) {
     Lease lease = MakeLease(254, seconds(60));
@@ -284,7 +284,7 @@ TEST_P(AdaptiveTest, NewBounds_TheLimitMovesFromThem) {
   EXPECT_LT(hold(kAdaptive, seconds(2)), 12) << "it learned the new minimum";
 }
 
-TEST_P(AdaptiveTest, Release_ReportsByHowMuchTheLimitRose) {
+TEST_P(AdaptiveTest, Release_ReportsTheChangeOfTheLimit) {
   std::int64_t rose = 0;
   for (int i = 0; i < 100 && rose < 16; ++i) rose += Hold(LimitNow(), seconds(1));
   const std::int64_t high = LimitNow();
@@ -295,7 +295,7 @@ TEST_P(AdaptiveTest, Release_ReportsByHowMuchTheLimitRose) {
   EXPECT_EQ(Decide(kFive, {.mode = Mode::kSettle, .lease = MakeLease(leases_, {})}).dropped, 0);
 }
 
-TEST_P(AdaptiveTest, LeaseOfAnotherVersion_IsJudgedByTheVersionThatEndsIt) {
+TEST_P(AdaptiveTest, Release_UnderAnotherVersion_IsJudgedByThatVersion) {
   Rise();
   Concurrency patient = kAdaptive;
   patient.adapt.latency = seconds(10);

@@ -1,4 +1,5 @@
-// PEEK, CHARGE and REFUND of each algorithm on every store.
+// PEEK, CHARGE and REFUND of each algorithm on every store. Concurrency is in
+// conformance_leases_test.cc.
 #include "tests/store/store_test.h"
 
 namespace sluice::test {
@@ -27,7 +28,7 @@ constexpr WarmingBucket kWarming{.rate = 1, .period = seconds(1), .warmup = seco
 constexpr LeakyBucket kQueue{.rate = 1, .period = seconds(1), .queue = 9};
 constexpr LeakyBucket kNoDelay{.rate = 1, .period = seconds(1), .queue = 9, .delays = false};
 
-TEST_P(ModesTest, Peek_OfAnyLimit_DecidesAsConsume_TakesNothing) {
+TEST_P(ModesTest, Peek_OfEachAlgorithm_DecidesAsConsume_TakesNothing) {
   for (const Limit& limit : {Limit(kFixed), Limit(kLog), Limit(kWindow), Limit(kTokens),
                              Limit(kBorrowing), Limit(kWarming), Limit(kQueue), Limit(kNoDelay)}) {
     SCOPED_TRACE(limit.index());
@@ -48,7 +49,7 @@ TEST_P(ModesTest, Peek_OfAnyLimit_DecidesAsConsume_TakesNothing) {
 struct ChargeRow {
   const char* what;
   Limit limit;
-  Duration retry_after;  // for one more unit, after 13 of 10 are taken
+  Duration retry_after;  // for one more unit, after 13 were charged to a limit of 10
 };
 
 TEST_P(ModesTest, Charge_BeyondTheLimit_CountsEvenIfDenied) {
@@ -122,7 +123,7 @@ TEST_P(ModesTest, Refund_GivesBackWhatWasTaken_AndNoMore) {
   }
 }
 
-TEST_P(ModesTest, Refund_OfAWarmingBucket_GivesDebtBack) {
+TEST_P(ModesTest, Refund_OfAWarmingBucket_ReducesItsDebt) {
   Check(kWarming, 15);
   const Duration debt = Peek(kWarming).retry_after;
   Refund(kWarming, 10);

@@ -21,7 +21,7 @@ class SettleTest : public StoreTest {
   using Specs = std::vector<CounterSpec>;
   using Pending = std::unique_ptr<BlockingCheck>;
 
-  // The counters of one rule. They share one record.
+  // The counters of one rule. They share one lease record.
   const CounterSpec bucket_{"sluice:{t/r}:bucket", kBucket};
   const CounterSpec window_{"sluice:{t/r}:window", kSettledWindow};
   const CounterSpec slots_{"sluice:{t/r}:slots", kSlots, 0, 1};
@@ -87,7 +87,7 @@ TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_UpToTheMaximumDebt) {
   EXPECT_EQ(settled->counters[0].verdict.dropped, 0);
   EXPECT_EQ(settled->counters[1].verdict.dropped, kMaxCost - kMaxProduct);
   clock_.Advance(seconds(1));
-  EXPECT_EQ(Remaining(bucket_), 0) << "it owed 1000, and 1000 have refilled since";
+  EXPECT_EQ(Remaining(bucket_), 0) << "the bucket owed 1000, and 1000 were added since";
 }
 
 TEST_P(SettleTest, SettledAsTaken_OnlySlotsAreReleased) {
@@ -107,8 +107,8 @@ TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
   for (const CounterSpec& spec : specs) EXPECT_EQ(Remaining(spec), 900) << spec.key;
 }
 
-// An estimate may be 0 although the settlement is not.
-TEST_P(SettleTest, NothingWasTakenOfACounter_UsedUnitsAreCharged) {
+// A check may take 0 units of a counter, although the caller uses some later.
+TEST_P(SettleTest, NothingWasTakenFromACounter_UsedUnitsAreCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
   EXPECT_TRUE(Take(specs, 400)->admitted);
@@ -127,7 +127,7 @@ TEST_P(SettleTest, DeniedCheck_NothingIsUnderALease) {
   EXPECT_EQ(Remaining(window_), 1000);
 }
 
-// Some counters are charged until another node has denied.
+// When one node denies, other nodes may already have charged their counters.
 TEST_P(SettleTest, DeniedByOneNode_TheLeaseIsClosedOnAll) {
   BlockingCheck({third_}, 900).RunOn(*store_);
   EXPECT_FALSE(Take({window_, second_, third_}, 200)->admitted);
@@ -191,7 +191,7 @@ TEST_P(SettleTest, Inspect_ReportsTheUnitsHeld_ChangesNothing) {
   }
 }
 
-// If REFUND gave the units back, all of them would come back at once.
+// All these tokens have been refilled since, so the settlements give none back.
 TEST_P(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   for (std::uint8_t i = 0; i < 60; ++i) {
     EXPECT_TRUE(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kConsume, 1000)->admitted);
@@ -212,8 +212,8 @@ TEST_P(SettleTest, UnusedUnitsOfABucket_AreGivenBackUnlessRefilledSince) {
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
-// The limit of a lease may no longer be in force: a customer changes plans, or a rule is changed.
-// Then the settlement must not refill or cap the bucket by that limit.
+// During a lease, its limit may be replaced: a customer changes plans, or a rule is changed. Then
+// the settlement must not refill or cap the bucket by the old limit.
 TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket) {
   const auto tokens = [](std::int64_t rate, std::int64_t burst) {
     return Limit(TokenBucket{.rate = rate * 60, .period = minutes(1), .burst = burst});
@@ -229,18 +229,18 @@ TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket) {
     const char* what;
     Limit leased;
     Limit in_force;
-    seconds wait;        // between the lease of 2 units and
-    std::int64_t taken;  // units by another check
-    std::int64_t used;   // according to the settlement, 3 s after that
+    seconds wait;        // after a check has taken 2 units under the lease
+    std::int64_t taken;  // the units that another check takes then
+    std::int64_t used;   // the units used; the lease is settled 3 s later
     std::int64_t left;
   } rows[] = {
       {"burst raised", free, large, seconds(10), 5000, 1, 5000 + 3000 + 1},
       {"burst raised, more is used", free, large, seconds(10), 5000, 5, 5000 + 3000 - 3},
       {"burst lowered", large, free, seconds(60), 9, 2, 1},
       {"rate lowered", fast, slow, seconds(0), 8, 2, 3},
-      {"rate lowered, refilled since by the old rate", fast, slow, seconds(0), 8, 0, 3},
-      // By the rate of the lease, the bucket was full after 0.1 s. The time after that does not
-      // count any more.
+      {"rate lowered, refilled since at the old rate", fast, slow, seconds(0), 8, 0, 3},
+      // At the lease's rate, the bucket was full after 0.1 s. So the charge moves the bucket's
+      // time forward, and the slow rate adds only the tokens of the last 0.1 s.
       {"rate lowered, more is used", fast, slow, seconds(0), 8, 3, 0},
       {"rate raised", slow, fast, seconds(0), 8, 1, 10},
       {"unchanged", slow, slow, seconds(0), 8, 2, 3},
@@ -268,8 +268,9 @@ TEST_P(SettleTest, AnotherLimitIsInForce_OnlyTheDifferenceChangesTheBucket) {
   }
 }
 
-// A charge must not be added to a time long ago. It would be paid with tokens that a full bucket
-// does not get. And the debt of a bucket that is always overused would grow without bound.
+// A charge must not be dated back to the bucket's stored time if that was long ago. Otherwise,
+// tokens that a full bucket does not gain would pay for the charge, and the debt of a bucket that
+// is always overused would grow without bound.
 TEST_P(SettleTest, BucketIsOverusedAgainAndAgain_OwesNoMoreThanItsMaximumDebt) {
   const TokenBucket fast{.rate = 1000, .period = seconds(1), .burst = 1000};
   const TokenBucket slow{.rate = 1, .period = seconds(1), .burst = 1000};
@@ -289,9 +290,8 @@ TEST_P(SettleTest, BucketIsOverusedAgainAndAgain_OwesNoMoreThanItsMaximumDebt) {
   EXPECT_EQ(owes(slow), seconds(600'000));
 }
 
-// If a bucket has not been charged for long, the store no longer has it. It counts as full, by
-// every limit.
-TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
+// A store may drop a bucket that has become full. The bucket then counts as full by every limit.
+TEST_P(SettleTest, BucketIsGone_SettlementLeavesItFullByALargerLimit) {
   const Limit small = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10};
   const Limit large = TokenBucket{.rate = 1, .period = seconds(1), .burst = 10'000};
   const CounterSpec bucket{"sluice:{t/gone}:k", small, 0, 3};
@@ -302,8 +302,8 @@ TEST_P(SettleTest, BucketIsFullAndGone_NothingIsStoredForTheLease) {
   EXPECT_EQ(Remaining({bucket.key, large}), 10'000);
 }
 
-// A refund removes the oldest units, here the lease's units.
-TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow) {
+// A refund removes the oldest units, here units of the lease.
+TEST_P(SettleTest, AnotherCheckWasRefunded_UnusedUnitsStillInTheWindowAreGivenBack) {
   const struct {
     const char* what;
     std::int64_t used;
@@ -342,9 +342,9 @@ TEST_P(SettleTest, AnotherCheckWasRefunded_TheLeaseGivesBackAllThatIsInTheWindow
   }
 }
 
-// After an outage, a lease is entered later than its units are charged. If they have left the
-// window since, other units must not be given back instead.
-TEST_P(SettleTest, EnteredLease_GivesNoUnitsOfOtherChecksBackToASlidingWindow) {
+// After an outage, a server charges the units of a lease before it enters the lease. If these units
+// leave the window before the settlement, units of other checks must not be given back instead.
+TEST_P(SettleTest, EnteredLease_UnitsHaveLeftTheWindow_UnitsOfOtherChecksStay) {
   const Limit limits[] = {SlidingLog{.limit = 1000, .window = seconds(10)},
                           SlidingWindow{.limit = 1000, .window = seconds(10), .segments = 5}};
   std::uint8_t number = 0;
@@ -378,10 +378,10 @@ TEST_P(SettleTest, CallersWereToldTheirWait_NothingIsGivenBack) {
   }
 }
 
-TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
+TEST_P(SettleTest, UndoneCheck_ItsLeaseIsAlreadySettled) {
   const auto taken = Take({window_, slots_, second_}, 400);
   Io().loop(0).Post([&] { store_->Undo(*taken); });
-  Remaining(window_);  // until the undo is done
+  Remaining(window_);  // waits for the undo
   Remaining(second_);
   EXPECT_EQ(Settle({window_, slots_, second_}, 300)->settled, Settled::kAlreadySettled);
   EXPECT_EQ(Remaining(window_), 1000);

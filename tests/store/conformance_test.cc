@@ -1,4 +1,4 @@
-// The requirements on every store, tested on every store: checks and counters. The algorithms, the
+// What every store must do with checks and counters, tested on every store. The algorithms, the
 // modes and leases are tested in separate files.
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST_P(StoreTest, TokenBucket_StartingEmpty_FillsFromTheFirstCheckOn) {
   EXPECT_EQ(Admitted(limit, 10), 5);
 }
 
-TEST_P(StoreTest, AnyLimit_CostBeyondItsMaximum_IsAlwaysDenied) {
+TEST_P(StoreTest, CostBeyondTheMaximumOfALimit_IsDeniedForever) {
   for (const Limit& limit : {Limit(kTenPerMinute), Limit(kTenPerSecond)}) {
     for (const std::int64_t cost : {std::int64_t{21}, kMaxCost}) {
       const Verdict verdict = Check(limit, cost);
@@ -126,7 +126,7 @@ TEST_P(StoreTest, SeveralLimits_OneDenies_NoneIsCharged) {
   }
 }
 
-TEST_P(StoreTest, ShadowGroup_NeverChangesTheDecision_IsChargedOnlyIfAllowed) {
+TEST_P(StoreTest, ShadowGroup_NeverChangesTheDecision_IsChargedOnlyIfTheCheckIsAdmitted) {
   const CounterSpec enforced{"sluice:{t/r}:on", FixedWindow{.limit = 3, .window = seconds(60)}, 0};
   const CounterSpec tight{"sluice:{t/s}:shadow", FixedWindow{.limit = 1, .window = seconds(60)}, 1};
   const CounterSpec loose{"sluice:{t/l}:shadow", kTenPerMinute, 2};
@@ -159,8 +159,9 @@ TEST_P(StoreTest, Reset_OfAnyCounters_MakesThemNew_KeepsOthers) {
 }
 
 // A Lua call passes at most about 8,000 values, so the script passes longer lists in pieces of
-// 4,000. The counts are near such bounds: a counter and its limit are 11 values in the call, 3 in
-// the reply and 1 among the keys. The last counter is full after one check.
+// 4,000. Each count brings one list close to one of these numbers: a counter and its limit are 11
+// values in the call, 3 in the reply and 1 among the keys. The last counter is full after one
+// check.
 TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
   for (const int count : {1, 361, 362, 725, 726, 1333, 2667, 4001, 8001}) {
     SCOPED_TRACE(count);
@@ -190,7 +191,7 @@ TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {
   clock_.Advance(-milliseconds(900));
   const Verdict denied = Check(kTenPerSecond);
   EXPECT_FALSE(denied.admitted);
-  EXPECT_EQ(denied.retry_after, milliseconds(1000)) << "by the clock that is behind";
+  EXPECT_EQ(denied.retry_after, milliseconds(1000)) << "the clock must first catch up 900 ms";
   clock_.Advance(denied.retry_after);
   EXPECT_TRUE(Check(kTenPerSecond).admitted);
 }

@@ -1,4 +1,5 @@
-// Undoing a check: afterward, the counter is as if the check had not been made.
+// Undoing a check. If it was the latest check of a counter, the counter is as before the check.
+// Otherwise, the counter never admits more than without the check.
 #include <fmt/format.h>
 
 #include "tests/store/store_test.h"
@@ -41,7 +42,7 @@ class UndoTest : public StoreTest {
   void Undo(const StoreCheck& check) {
     Io().loop(0).Post([this, &check] { store_->Undo(check); });
     Look("sluice:{t/another}:k",
-         FixedWindow{.limit = 1, .window = seconds(1)});  // until the undo is done
+         FixedWindow{.limit = 1, .window = seconds(1)});  // waits for the undo
   }
 
   Verdict Look(const std::string& key, const Limit& limit) {
@@ -49,7 +50,7 @@ class UndoTest : public StoreTest {
     return check.RunOn(*store_).counters[0].verdict;
   }
 
-  // Permits of a warming bucket are not whole numbers.
+  // Permits of a warming bucket are not whole numbers, so its verdicts may differ by rounding.
   void ExpectEqual(const Limit& limit, const Verdict& left, const Verdict& right) {
     const bool warms = std::holds_alternative<WarmingBucket>(limit);
     EXPECT_EQ(left.admitted, right.admitted);
@@ -84,7 +85,7 @@ TEST_P(UndoTest, LatestCheckIsUndone_CounterIsAsBefore) {
   }
 }
 
-// If a charge of an earlier window is undone, a later window does not admit more because of that.
+// For example, undoing a charge of an earlier window must not let a later window admit more.
 TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
   int n = 0;
   for (const Limit& limit : kLimits) {

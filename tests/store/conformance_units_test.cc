@@ -69,7 +69,7 @@ class UnitsTest : public StoreTest {
 
   void Undo(const StoreCheck& check) {
     Io().RunOn(0, [&](net::Loop&) { store_->Undo(check); });
-    Left();  // until the undo is done
+    Left();  // waits for the undo
   }
 
   std::array<CounterSpec, 3> specs_{{{.key = {}, .limit = kRequests},
@@ -98,7 +98,7 @@ TEST_P(UnitsTest, ThreeLimits_AreTakenTogetherOrNotAtAll) {
       EXPECT_EQ(Left(), (Remaining{7, 0, 99}))
           << "the units that the other limits took are given back";
     }
-    EXPECT_TRUE(Run({7, 0, 99}).admitted) << "the bucket is full, but not in debt";
+    EXPECT_TRUE(Run({7, 0, 99}).admitted) << "the bucket is empty, but not in debt";
     EXPECT_EQ(Left(), (Remaining{0, 0, 0}));
     EXPECT_TRUE(Run({0, 0, 0}).admitted);
     EXPECT_EQ(AdmittedBy(Run({0, 0, 1})), (std::vector{true, true, false}));
@@ -180,7 +180,7 @@ TEST_P(UnitsTest, CheckOfNoUnitsOfACounter_IsDeniedOnlyWhileTheCounterIsPastItsL
       BlockingCheck({{specs_[1].key, limit}}, units, Mode::kCharge).RunOn(*store_);
     };
     charge(10);
-    EXPECT_TRUE(ask_none().admitted) << "full, but not past its limit";
+    EXPECT_TRUE(ask_none().admitted) << "at its limit, but not past it";
     EXPECT_EQ(ask_none().remaining, 0);
     EXPECT_EQ(Left()[0], 8);
     charge(1);
@@ -202,7 +202,7 @@ TEST_P(UnitsTest, ShadowRule_IsChargedByItsOwnUnits) {
     EXPECT_TRUE(Run({1, 6000, 0}).admitted);
     EXPECT_EQ(Left(), (Remaining{9, 4000, 100}));
     EXPECT_TRUE(Run({0, 6000, 3}).admitted);
-    EXPECT_EQ(Left(), (Remaining{9, 4000, 100})) << "the rule's other limit denies";
+    EXPECT_EQ(Left(), (Remaining{9, 4000, 100})) << "one limit denies, so the rule is not charged";
     EXPECT_FALSE(Run({10, 1, 3}).admitted);
     EXPECT_EQ(Left(), (Remaining{9, 4000, 100}));
     EXPECT_TRUE(Run({0, 4000, 3}).admitted);
@@ -210,7 +210,7 @@ TEST_P(UnitsTest, ShadowRule_IsChargedByItsOwnUnits) {
   }
 }
 
-// The checks are sent together: if the store has packs, in one pack. Equal ones are coalesced.
+// The checks are sent together, in one pack if the store has packs. Equal checks are coalesced.
 TEST_P(UnitsTest, ChecksOfEqualAndDifferentUnitsAtOnce_AreEachCounted) {
   StartRound(0);
   static const Limit requests = kRequests;
@@ -220,7 +220,7 @@ TEST_P(UnitsTest, ChecksOfEqualAndDifferentUnitsAtOnce_AreEachCounted) {
     checks.push_back(std::make_unique<BlockingCheck>(
         std::vector<CounterSpec>{{specs_[0].key, requests, 0, i % 4 == 3 ? 0 : 1},
                                  {specs_[0].key + "t", tokens, 0, i % 2 == 0 ? 5 : 7}}));
-    // Equal checks name the same limits.
+    // Checks are equal only if they point to the same limits.
     checks.back()->counters[0].limit = &requests;
     checks.back()->counters[1].limit = &tokens;
   }
@@ -248,7 +248,7 @@ TEST_P(UnitsTest, ChecksOfEqualAndDifferentUnitsAtOnce_AreEachCounted) {
   EXPECT_EQ(RemainingOf(peek), (Remaining{10 - counted, 40 - taken}));
 }
 
-TEST_P(UnitsTest, Slots_AreTheUnitsOfTheirLimit_ZeroNeedsNoLease) {
+TEST_P(UnitsTest, SlotsOfSeveralLimits_EachTakesItsOwnUnits_ZeroUnitsNeedNoLease) {
   const Limit slots = Concurrency{.limit = 5, .ttl = minutes(1)};
   for (int round = 0; round < kRounds; ++round) {
     StartRound(round);

@@ -1,7 +1,7 @@
-// Compares Lua with C++. Random checks are decided by the script in a real Redis and by the
-// embedded store: alone, packed and coalesced, by rules that change, with a jumping clock. Any
-// difference is a bug in one of them. SLUICE_DIFFERENTIAL_OPERATIONS sets the number of checks
-// (default 100,000). SLUICE_DIFFERENTIAL_SEED runs the checks of an earlier run again.
+// Compares Lua with C++. The script in a real Redis and the embedded store decide the same random
+// checks: alone, packed and coalesced, by rules that change, with a jumping clock. Any difference
+// is a bug in one of them. SLUICE_DIFFERENTIAL_OPERATIONS sets the number of checks (default
+// 100,000). SLUICE_DIFFERENTIAL_SEED, the seed of an earlier run, repeats the checks of that run.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -62,7 +62,7 @@ std::string Describe(const StoreCheck& check) {
 }
 
 // Decides the operation n times, one after another, in the embedded store, and compares each answer
-// with the script's one reply. Returns whether all are equal.
+// with the script's. The script's one reply has all n answers. Returns whether all are equal.
 bool Agree(const Operation& operation, const redis::EntryReply& reply, MemoryStore& store,
            RandomOperations& random) {
   for (std::int64_t i = 0; i < operation.n; ++i) {
@@ -80,9 +80,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The key of each counter must live until the check's limit turns the counter's state into the
-// state of a new counter. Fixed windows are left out, since windows aligned to the clock end even
-// if nothing is counted in them.
+// The key of each counter must live until, by the check's limit, the counter's state equals that of
+// a new counter. Fixed windows are left out, since windows aligned to the clock end even if nothing
+// is counted in them.
 void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<FixedWindow>(*counter.limit)) continue;
@@ -95,7 +95,7 @@ void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   }
 }
 
-// Replaces `text` wherever it occurs.
+// Replaces every `text` in the script; there must be one.
 std::string Replaced(std::string script, std::string_view text, std::string_view with) {
   auto at = script.find(text);
   EXPECT_NE(at, std::string::npos);
@@ -105,16 +105,15 @@ std::string Replaced(std::string script, std::string_view text, std::string_view
   return script;
 }
 
-// The check script, except that its keys outlive the test. Redis expires keys by real time, which
-// is independent of the test's time: a counter must not expire if the test's clock can still step
-// back into its lifetime.
+// The check script, except that its keys outlive the test. Redis expires keys by real time, but the
+// test's clock may step back to a time at which the counter still matters.
 std::string ScriptWithLongLivedKeys() {
   const std::string script(redis::kCheckScript.text);
   return Replaced(script, "/ 1000000) + 1\n", "/ 1000000) + 1000000\n");
 }
 
-// The check script, except that its reply ends with one digit for each key, which tells whether the
-// key existed.
+// The check script, except that its reply ends with a string of one digit for each key: 1 if the
+// key existed before the call, 0 if not.
 std::string ScriptThatTellsWhatExists() {
   return fmt::format(R"(
 local exist = {{}}
@@ -128,11 +127,11 @@ return reply)",
                      redis::kCheckScript.text);
 }
 
-// The clock that decides checks.
+// The clock whose time the checks use.
 enum class TimeOf { kTest, kRedis };
 
-// Random checks on both sides. If keys expire, the embedded store drops their counters, too. Rules
-// change: a counter that has expired by one rule may still matter to the next.
+// Runs random checks on both sides. If a key expires, the embedded store drops its counter, too:
+// rules change, so a counter that has expired by one rule might still matter to the next.
 class Comparison {
  public:
   Comparison(TimeOf time_of, std::uint32_t seed) : time_of_(time_of), random_(seed) {}
@@ -142,7 +141,7 @@ class Comparison {
     while (done_ < operations) {
       ASSERT_NO_FATAL_FAILURE(RunPack()) << "after " << done_ << " operations";
     }
-    // The run is only a useful test if both outcomes are common.
+    // The run is useful only if both outcomes are common.
     EXPECT_GT(granted_, operations / 10);
     EXPECT_GT(done_ - granted_, operations / 10);
     if (time_of_ == TimeOf::kTest) {
@@ -158,7 +157,8 @@ class Comparison {
 
  private:
   void RunPack() {
-    // Doubles are exact for microseconds only up to the year 2255. The steps would soon reach it.
+    // Doubles are exact for microseconds only up to the year 2255. Random steps would soon reach
+    // that year.
     constexpr Time kEnd(days(50'000));
     const Time before = clock_.Now();
     if (time_of_ == TimeOf::kTest) clock_.Advance(random_.RandomStep());
@@ -234,8 +234,8 @@ void ExpectAgreement(TimeOf time_of, int operations) {
   const auto seed = wanted != nullptr
                         ? static_cast<std::uint32_t>(std::strtoul(wanted, nullptr, 10))
                         : std::random_device{}();
-  // After so many operations, a new Comparison begins with new stores: the embedded store holds at
-  // most 100,000 leases of units.
+  // After this many operations, a new Comparison begins with new stores: the embedded store holds
+  // at most 100,000 leases of units.
   constexpr int kMostAtOnce = 1'000'000;
   for (int round = 0; round * kMostAtOnce < operations; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
@@ -249,8 +249,8 @@ int Operations() {
   return wanted != nullptr ? std::atoi(wanted) : 100'000;
 }
 
-// One script call replaces the entry of a check, and then undoes this check.
-TEST(Differential, SlidingLogUndoneAfterItRestarted_HoldsTheNewUnits) {
+// One script call refunds a check, restarts the log with another, and then undoes the first.
+TEST(Differential, SlidingLog_CheckUndoneAfterARestart_LogKeepsTheNewUnits) {
   const std::vector<CounterSpec> log = {{"log", SlidingLog{.limit = 100, .window = seconds(1)}, 0}};
   RedisServer server;
   ScriptRunner runner(server.socket_path(), redis::kCheckScript.text);

@@ -27,8 +27,8 @@ namespace sluice::test {
 
 class FakeRedis {
  public:
-  // The bytes to send when a command has arrived. If they end with kCut, they are sent without
-  // kCut, and the connection is closed. Called on the server's thread.
+  // Returns the bytes to send as the reply to a command. If they end with kCut, they are sent
+  // without kCut, and the connection is closed. Called on the server's thread.
   static constexpr std::string_view kCut = "<cut>";
   using Answer = std::function<std::string(const RedisCommand&)>;
 
@@ -54,7 +54,7 @@ class FakeRedis {
   // The number of connections accepted so far.
   int accepted() const { return accepted_; }
 
-  // The replies of a healthy server to the commands of a login.
+  // The reply of a healthy server to one command of a login.
   static std::string AnswerLogin(const RedisCommand& command) {
     return command[0] == "SCRIPT" ? Bulk("4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19") : "+OK\r\n";
   }

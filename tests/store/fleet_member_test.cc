@@ -18,7 +18,7 @@ namespace {
 using redis::FleetView;
 using std::chrono::seconds;
 
-// A server of the fleet, and the view it has seen last.
+// A server of the fleet, and its latest view of the fleet.
 class Member {
  public:
   explicit Member(const RedisServer& redis) {
@@ -62,8 +62,8 @@ TEST(FleetMember, Members_CountEachOther_HaveDifferentRanks) {
   EXPECT_TRUE(WaitUntil(seconds(10), agreed));
 }
 
-// If the server that left were not counted, the remaining servers would take more in an outage,
-// although that server may return.
+// A server that has left may return during an outage. If it were not counted, the shares of the
+// other servers would be too large then.
 TEST(FleetMember, MemberLeaves_IsStillCounted) {
   const RedisServer redis;
   const Member stays(redis);
@@ -78,8 +78,8 @@ TEST(FleetMember, MemberLeaves_IsStillCounted) {
   EXPECT_EQ(stays.view().servers, 2);
 }
 
-// A step back of Redis' clock leaves such entries. Entries that are only a few seconds ahead are
-// kept, since the clocks of two Redis nodes may differ.
+// If Redis' clock steps back, earlier reports are in the future. Entries that are only a few
+// seconds ahead are kept, since the clocks of two Redis nodes may differ.
 TEST(FleetMember, EntriesFarInTheFuture_AreDropped) {
   const RedisServer redis;
   const std::string key(redis::FleetMember::kKey);

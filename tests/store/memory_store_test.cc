@@ -43,7 +43,7 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
-// First a peek uses the new rate, then a charge the old rate. Neither shortens the life of the
+// A peek uses the new rate, then a charge uses the old rate. Neither shortens the life of the
 // counter.
 TEST(MemoryStore, RateLowered_ChecksOfBothRates_KeepTheCounterWhileItMatters) {
   struct Row {
@@ -78,7 +78,7 @@ TEST(MemoryStore, RateLowered_ChecksOfBothRates_KeepTheCounterWhileItMatters) {
   }
 }
 
-TEST(MemoryStore, MaxKeys_AreCountedOverAllShards) {
+TEST(MemoryStore, MaxKeys_LimitsTheKeysOfAllShardsTogether) {
   constexpr int kKeys = 1000;
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_keys = kKeys});
@@ -90,7 +90,7 @@ TEST(MemoryStore, MaxKeys_AreCountedOverAllShards) {
     EXPECT_EQ(store.size(), static_cast<std::size_t>(kKeys));
   };
   add("a");
-  clock.Advance(seconds(60));  // all counters are finished, in every shard
+  clock.Advance(seconds(60));  // now all counters of all shards have ended
   add("b");
   BlockingReset reset({"b7"});
   store.Reset(reset);
@@ -107,7 +107,7 @@ TEST(MemoryStore, CheckOfSeveralNewKeys_MakesRoomForAll) {
   EXPECT_TRUE(check.RunHere(store).admitted);
 }
 
-// A check of one counter of `store`, under a separate lease.
+// Runs a check of one counter under a new lease. Returns the check's failure.
 std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, const Limit& limit,
                                  Mode mode = Mode::kConsume) {
   BlockingCheck check({{key, limit}}, 1, mode);
@@ -134,7 +134,7 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_OtherCountersContinue) {
     EXPECT_GT(taken, 100);
     EXPECT_LT(store.memory(), kMost + 1000);
     EXPECT_EQ(Take(store, "new", window), StoreFailure::kOverloaded);
-    EXPECT_FALSE(Take(store, "old", window)) << "the log needs no more memory";
+    EXPECT_FALSE(Take(store, "old", window)) << "an existing window needs no more memory";
     EXPECT_FALSE(Take(store, "log", limit, Mode::kPeek));
     EXPECT_FALSE(Take(store, "log", limit, Mode::kSettle));
     clock.Advance(seconds(61));
@@ -142,7 +142,7 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_OtherCountersContinue) {
   }
 }
 
-// A check of one counter under a lease of its units.
+// Runs a check of one counter under lease `number` of its units. Returns the check's failure.
 std::optional<StoreFailure> Lend(MemoryStore& store, int number, Mode mode = Mode::kConsume) {
   BlockingCheck check({{"k", FixedWindow{.limit = 1'000'000, .window = seconds(60)}}}, 1, mode);
   check.lease = Lease{.ttl = seconds(60)};
@@ -159,7 +159,7 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(Lend(store, kMost), StoreFailure::kOverloaded);
   EXPECT_FALSE(Submit(store, "another")) << "without a lease";
   EXPECT_FALSE(Lend(store, 7, Mode::kSettle));
-  EXPECT_FALSE(Lend(store, kMost)) << "it takes the place of a settled lease";
+  EXPECT_FALSE(Lend(store, kMost)) << "the lease takes the place of a settled one";
 
   clock.Advance(seconds(60) + kSettlesFor);
   EXPECT_FALSE(Lend(store, kMost + 1));
@@ -167,7 +167,7 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(store.leases(), 1U);
 }
 
-// Many leases are settled within one minute, and a store remembers each settlement for a minute.
+// A store remembers each settlement for a minute. Here more are made than it may remember.
 TEST(MemoryStore, SettledLeases_AreBounded) {
   constexpr int kMost = MemoryStore::kMaxOpenLeases;
   ManualClock clock(Time(seconds(1000)));
@@ -179,7 +179,7 @@ TEST(MemoryStore, SettledLeases_AreBounded) {
   EXPECT_EQ(store.leases(), MemoryStore::kMaxOpenLeases);
 }
 
-// If memory is full, a log continues when old entries leave its window: new ones use their memory.
+// If memory is full, new entries of a log can use the memory of entries that have left its window.
 TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_memory = 10'000});
@@ -190,10 +190,10 @@ TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   EXPECT_FALSE(Take(store, "log", log));
 }
 
-// max_memory counts what the allocator hands out.
+// max_memory limits an estimate of the memory that the allocator has provided.
 TEST(MemoryStore, Memory_IsEstimatedWithinAThird) {
   const std::size_t before = mallinfo2().uordblks;
-  if (before == 0) GTEST_SKIP() << "a sanitizer's allocator does not report what it hands out";
+  if (before == 0) GTEST_SKIP() << "a sanitizer's allocator does not report what it has provided";
   {
     ManualClock clock(Time(seconds(1000)));
     MemoryStore store(clock, {});
@@ -230,8 +230,8 @@ TEST(MemoryStore, Memory_IsEstimatedWithinAThird) {
   }
 }
 
-// Counters expire one by one while new keys arrive: the cost of each must not depend on the number
-// of counters.
+// Counters expire one by one while new keys arrive. The cost of a new key must not depend on the
+// number of counters.
 TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
   constexpr int kKeys = 100'000;
   constexpr int kNew = 2'000;
@@ -268,7 +268,7 @@ TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
   const Concurrency limit{.limit = kHolders, .ttl = seconds(60)};
   int held = 0;
   const auto time_of_filling_to = [&](int holders) {
-    const std::clock_t began = std::clock();  // CPU time: other processes may run
+    const std::clock_t began = std::clock();  // CPU time, because other processes may run
     for (; held < holders; ++held) {
       BlockingCheck check({{"k", limit}});
       check.lease = Lease{.id = RandomBytes(), .ttl = limit.ttl};
@@ -282,9 +282,9 @@ TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
   EXPECT_LT(time_of_filling_to(kHolders), 5 * first);
 }
 
-// A check without a seed, such as the settlement of a lease, does not make the next check start
-// anew.
-TEST(MemoryStore, SeededCounter_IsChangedByACheckWithoutASeed_KeepsItsState) {
+// After a check without a seed, such as the settlement of a lease, the next check with a seed must
+// not start with a new counter.
+TEST(MemoryStore, SeededCounter_CheckWithoutASeed_NextSeededCheckFindsTheState) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_keys = 10, .shards = 1});
   const Limit limit = FixedWindow{.limit = 2, .window = seconds(60)};
@@ -319,7 +319,7 @@ TEST(MemoryStore, ManyThreadsOnSeveralCounters_AdmitExactlyTheLimit) {
     threads.emplace_back([&, t] {
       started.arrive_and_wait();
       for (int i = 0; i < 5'000; ++i) {
-        // Each thread names the shared counter and its own one in a different order.
+        // Half of the threads name the shared counter first, the others their own counter.
         const CounterSpec shared{"shared", limit};
         const CounterSpec own{"own" + std::to_string(t), limit};
         BlockingCheck check(t % 2 == 0 ? std::vector{shared, own} : std::vector{own, shared});

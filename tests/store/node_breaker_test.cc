@@ -20,7 +20,7 @@ class NodeBreaker : public NodeTest {
 
   bool IsOpen() const { return !shared_.breaker.closed(); }
 
-  // Sends a call that Redis does not answer in time, which opens the breaker.
+  // Opens the breaker: sends a call that Redis does not answer in time.
   void Trip() {
     RunIteration([this] { Submit("tripped"); });
     RunIteration({}, milliseconds(12));
@@ -48,12 +48,12 @@ TEST_F(NodeBreaker, CallIsOverdue_QueuedChecksFailAndNoneIsSent) {
   EXPECT_FALSE(IsOpen());
   RunIteration({}, milliseconds(3));
   EXPECT_TRUE(IsOpen());
-  EXPECT_EQ(checks_[0]->answered, 0) << "it has time left, and may still be answered";
+  EXPECT_EQ(checks_[0]->answered, 0) << "the sent check has time left, and may still be answered";
   for (int i = 1; i <= 3; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnsent);
   const SteadyTime wake = loop_.timers().NextWake();
   RunIteration([this] { SubmitDifferent(3, "later"); });
   for (int i = 4; i <= 6; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnreachable);
-  EXPECT_EQ(loop_.timers().NextWake(), wake) << "an answer sets no timer";
+  EXPECT_EQ(loop_.timers().NextWake(), wake) << "a check that fails at once sets no timer";
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
@@ -90,7 +90,7 @@ TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   Trip();
   reachable_.clear();
   ReplyToAll();
-  EXPECT_TRUE(IsOpen()) << "a late reply does not close it";
+  EXPECT_TRUE(IsOpen()) << "a late reply does not close the breaker";
   EXPECT_LE(AwaitProbe(), milliseconds(200));
   EXPECT_THAT(Runs(), ElementsAre(1));
   EXPECT_THAT(reachable_, IsEmpty());
@@ -111,8 +111,8 @@ TEST_F(NodeBreaker, LoopIsLateWhileAProbeIsInFlight_TheProbeGetsNoMoreTime) {
       << "the probe has failed";
 }
 
-// The round trip to Redis is 20 ms, longer than the callers' deadlines.
-TEST_F(NodeBreaker, RoundTripExceedsDeadlines_OnlyProbesAreCharged) {
+// The round trip to Redis takes 20 ms, longer than the timeout of 10 ms.
+TEST_F(NodeBreaker, RoundTripExceedsTheTimeout_OnlyProbesAreCharged) {
   Trip();
   ReplyToAll();
   std::deque<int> sent;  // the millisecond in which each of commands_ was sent
@@ -145,7 +145,7 @@ TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
     if (!well) commands_.clear();
   };
   for (int i = 0; i < 19; ++i) answer(false);
-  EXPECT_FALSE(IsOpen()) << "too few errors to judge";
+  EXPECT_FALSE(IsOpen()) << "too few calls to judge";
   RunIteration({}, seconds(2));
   for (int i = 0; i < 40; ++i) answer(i % 2 == 0);
   EXPECT_FALSE(IsOpen()) << "only half of the calls failed";
@@ -203,7 +203,7 @@ TEST_F(NodeBreaker, UndoWhileTheBreakerIsOpen_IsDoneAfterward) {
   EXPECT_EQ(Remaining(*checks_.back()), 9);
 }
 
-TEST_F(NodeBreaker, ServerThatIsNoLongerUsed_IsNotOnTheMetricsPageUntilItIsBack) {
+TEST_F(NodeBreaker, UnusedNode_IsNotOnTheMetricsPage_UntilItIsUsedAgain) {
   Begin({}, /*inspects=*/true);
   End();
   EXPECT_THAT(metrics_.Render(), Not(HasSubstr("sluice_redis_breaker_state 0")));
@@ -223,8 +223,8 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
   EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
-// Redis would not answer more checks in time than it has answered recently, so further checks would
-// wait in vain.
+// If more checks waited than Redis has answered recently, most of the excess would not be answered
+// in time.
 TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByTheNumberOfRecentAnswers) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;
@@ -257,7 +257,7 @@ TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByTheNumberOfRecentAnswers) {
     ReplyToAll();
   };
   answer_one_after(milliseconds(5));
-  EXPECT_EQ(overloaded_now(), 0) << "they were answered in the previous half of the timeout";
+  EXPECT_EQ(overloaded_now(), 0) << "1200 checks were answered in the previous half of the timeout";
   answer_one_after(milliseconds(20));
   EXPECT_EQ(overloaded_now(), 200) << "those answers were long ago";
 }

@@ -27,7 +27,7 @@ class NodeFaults : public NodeTest {
     node_->Submit(check);
   }
 
-  // An answered check shows that the connection works.
+  // Expects that the connection works: a check is answered.
   void ExpectServing() {
     const int before = answers_;
     RunIteration([this] { Submit("serving" + std::to_string(checks_.size())); });
@@ -51,10 +51,10 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsOnlyThatCheck) {
   RunIteration({}, milliseconds(2));
   EXPECT_EQ(answers_, 2);
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
-  checks_[0].reset();  // its owner may destroy it now
+  checks_[0].reset();  // the owner may destroy a failed check
   while (!commands_.empty()) Reply();
   EXPECT_EQ(Remaining(*checks_[1]), 9);
-  EXPECT_EQ(Remaining(*checks_[2]), 8) << "the check before it has been charged";
+  EXPECT_EQ(Remaining(*checks_[2]), 8) << "the failed check was charged first";
   EXPECT_THAT(Runs(), IsEmpty());
 }
 
@@ -76,8 +76,9 @@ TEST_F(NodeFaults, CallersDeadline_IsNoFailureOfRedis) {
   for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
 }
 
-// If the caller's deadline counted as a failure of the store, the policy would decide.
-TEST_F(NodeFaults, ExhaustedLimit_DeadlineOfANanosecond_NeverAdmits) {
+// If the caller's deadline counted as a failure of the store, the policy would decide, and might
+// admit.
+TEST_F(NodeFaults, ExhaustedLimit_DeadlineOfMicroseconds_NeverAdmits) {
   for (int i = 0; i < 10; ++i) {
     RunIteration([this] { Submit("k"); });
     Reply();
@@ -103,21 +104,21 @@ TEST_F(NodeFaults, LateLoop_RestartsTheTimeoutOnce) {
   RunIteration({}, milliseconds(16));
   EXPECT_EQ(answers_, 0) << "the loop was late, not Redis";
   RunIteration({}, milliseconds(3));
-  EXPECT_EQ(answers_, 1) << "after its last deadline, nobody waits for it";
+  EXPECT_EQ(answers_, 1) << "nobody waits for a check after its last deadline";
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kCallerTimeout);
   RunIteration({}, milliseconds(20));
-  ASSERT_EQ(answers_, 3) << "restarted only once";
+  ASSERT_EQ(answers_, 3) << "the timeout is restarted only once";
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
-// The process was suspended, so the silence does not come from the server.
+// For example, the process was suspended. Then the silence does not come from Redis.
 TEST_F(NodeFaults, LateLoop_DoesNotCountAsSilenceOfTheServer) {
   Begin({.timeout = milliseconds(10), .silence = milliseconds(50)});
   RunIteration([this] { Submit("a"); });
   RunIteration({}, milliseconds(60));
   EXPECT_TRUE(Ready());
   RunIteration({}, milliseconds(60));
-  EXPECT_FALSE(shared_.breaker.closed()) << "restarted only once";
+  EXPECT_FALSE(shared_.breaker.closed()) << "the timeout is restarted only once";
 }
 
 TEST_F(NodeFaults, LateLoopTwice_RestartsTheTimeoutOfACheckOnce) {
@@ -142,7 +143,7 @@ class RecordingReset final : public StoreReset {
   void OnReset() override { ++answers; }
 };
 
-TEST_F(NodeFaults, ResetWithoutAnswer_FailsAtItsDeadlineAndOnce) {
+TEST_F(NodeFaults, UnansweredReset_FailsOnceAtItsDeadline) {
   Begin({.timeout = seconds(1), .silence = seconds(1)});
   RecordingReset reset("k", loop_.now() + milliseconds(20));
   RunIteration([&] {
@@ -190,7 +191,7 @@ TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsCountedAsAnUnknownOutcome) 
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_unknown_outcomes_total 2"));
 }
 
-// A replica can deny checks, too, so a denial does not show a working master.
+// A replica can deny checks, too, so a denial does not show that the node is a master.
 TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePausesBetweenConnections) {
   for (int i = 0; i <= 10; ++i) {
     RunIteration([this] { Submit("full"); });
@@ -226,7 +227,7 @@ TEST_F(NodeFaults, ChecksRoutedBySlot_AreSentAtOnceInACallEach_OtherChecksDoNotW
   EXPECT_EQ(answers_, 6);
 }
 
-// The owner may use a check again. The timeout of the check may then be extended again.
+// An owner may reuse a check. Then the timeout of the check can be restarted once more.
 TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
   RecordingCheck& check = Make("a");
   for (int i = 0; i < 2; ++i) {
@@ -293,7 +294,7 @@ TEST_F(NodeFaults, UnsolicitedReply_EndsOnlyTheConnection) {
   ExpectServing();
 }
 
-// If the connection stayed, the next pack would get the reply to this pack.
+// If the connection stayed open, the next pack might get the reply to this pack.
 TEST_F(NodeFaults, ReplyOfTheWrongShape_EndsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     RunIteration([this] { Submit("a"); });
@@ -338,8 +339,8 @@ TEST_F(NodeFaults, NodeHasLostItsFirstConnection_ChecksFailAtOnce) {
 TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {
-      "*134217727\r\n",                 // such a reply is refused without further bytes
-      "*2\r\n*1\r\n*65536\r\n",         // too many elements in sum
+      "*134217727\r\n",                 // its length alone is refused
+      "*2\r\n*1\r\n*65536\r\n",         // too many elements in total
       "$536870911\r\n" + megabyte,      // a part of a large string
       "-" + megabyte,                   // a line without an end
       "*2\r\n$1048576\r\n" + megabyte,  //
@@ -378,7 +379,7 @@ TEST_F(NodeFaults, ReplyOfManyCounters_IsAccepted) {
   EXPECT_FALSE(check.failure());
 }
 
-// None of the replies is larger than allowed.
+// The maximum size of a reply applies to each reply, not to all bytes that arrive together.
 TEST_F(NodeFaults, ManyRepliesAtOnce_AreRead) {
   for (int i = 0; i < 2; ++i) {
     RunIteration([this] { SubmitDifferent(64, "k"); });
@@ -435,7 +436,7 @@ TEST_F(NodeFaults, ScriptMissingAfterAllChecksFailed_NothingIsSentAgain) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
-// Redis before version 7 puts the error of a command into an error of the script.
+// Before version 7, Redis wraps the error of a command in an error of the script.
 TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
   const std::string wordings[] = {
       "-READONLY You can't write against a read only replica.\r\n",
@@ -465,7 +466,7 @@ TEST_F(NodeFaults, ServerBecameAReplica_ReconnectsAfterGrowingPauses) {
   }
 }
 
-TEST_F(NodeFaults, ErrorReplies_AreRejectedAndTheConnectionStays) {
+TEST_F(NodeFaults, ErrorReply_FailsTheCheck_LoadingAndNoAuthEndTheConnection) {
   for (const char* word : {"BUSY", "OOM", "MISCONF", "WRONGTYPE", "CLUSTERDOWN", "ERR", "NOPERM"}) {
     RunIteration([this] { Submit("a"); });
     Receive("-" + std::string(word) + " said Redis\r\n");

@@ -1,5 +1,5 @@
-// Checks that were answered before Redis replied: units granted by late replies, and leases without
-// a holder.
+// Checks that failed before Redis replied: charges and grants of late replies, and leases without a
+// holder.
 #include <gmock/gmock.h>
 
 #include "tests/store/node_test.h"
@@ -16,7 +16,7 @@ class NodeLate : public NodeTest, private StoreListener {
  protected:
   NodeLate() { Begin({.silence = std::chrono::seconds(1), .listener = this}); }
 
-  // A check that was sent, and fails before Redis answers.
+  // Sends a check that fails before Redis answers. `undo`: a charge in the late reply is undone.
   RecordingCheck& TimeOut(std::string key, bool undo = false) {
     RecordingCheck* timed_out = nullptr;
     RunIteration([&] {
@@ -84,7 +84,7 @@ TEST_F(NodeLate, GrantInALateReply_IsReturned) {
   EXPECT_EQ(RemainingNow("k", large), 799);
 }
 
-TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
+TEST_F(NodeLate, ReplyAfterTheDeadline_IsReported_ChargeStays) {
   TimeOut("k");
   checks_.clear();  // the owner may destroy the check now
   Reply();
@@ -168,7 +168,7 @@ TEST_F(NodeLate, LeaseDeniedTooLate_HasNothingToRelease) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
-// The holder was told that its lease is valid until its ttl has passed.
+// The holder was told that the lease is valid for its whole ttl.
 TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   RunIteration([&] { node_->Submit(MakeHolder("slots", 1)); });
   Reply();
@@ -184,9 +184,10 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
-// A server granted a lease in an outage and reports it afterward. The holder keeps the lease, and
-// the report is repeated. Here the second report is sent before the first one's late reply is
-// handled, since another thread has found that Redis works.
+// A server granted a lease in an outage and reports it afterward. If the report is answered late,
+// the holder keeps the lease, and the report is repeated. If the late reply released the lease, the
+// release would be sent after the second report: when the reply arrives, the breaker is open, and
+// then another thread closes it.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);
@@ -277,7 +278,7 @@ TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 1\n"));
 }
 
-TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndFurtherOnesAreCounted) {
+TEST_F(NodeLate, UndosWithoutAConnection_AreBounded_TheExcessIsCountedAsLost) {
   RunIteration([this] { Submit("k"); });
   Reply();
   const RecordingCheck& charged = *checks_.back();

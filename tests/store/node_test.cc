@@ -1,5 +1,4 @@
-// How a node batches checks, iteration by iteration: into coalesced checks and packs, and in which
-// order.
+// How a node coalesces and packs checks, iteration by iteration, and in which order it sends them.
 #include "tests/store/node_test.h"
 
 #include <gmock/gmock.h>
@@ -34,13 +33,13 @@ TEST_F(NodeTest, CallIsInFlight_ChecksAreQueuedUntilItsReply) {
   EXPECT_EQ(answers_, 6);
 }
 
-// A single plain check costs Redis less than the first check of a pack.
+// A few plain checks cost Redis less in separate calls than in one pack.
 TEST_F(NodeTest, FewPlainChecks_AreSentAtOnceInOneCallEach) {
   RunIteration([this] { SubmitDifferent(4, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1, 1, 1, 1));
   RunIteration([this] { SubmitDifferent(2, "gathered"); });
   for (int i = 0; i < 3; ++i) Reply();
-  EXPECT_THAT(Runs(), ElementsAre(1)) << "one of the four calls";
+  EXPECT_THAT(Runs(), ElementsAre(1)) << "one of the four calls is still in flight";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(1, 1));
   while (!commands_.empty()) Reply();
@@ -64,11 +63,12 @@ TEST_F(NodeTest, FewChecksWithOneThatIsNotPlain_AreSentInOneCall) {
       change(check);
       node_->Submit(check);
     });
+    EXPECT_THAT(Runs(), ElementsAre(2));
     EXPECT_EQ(ReplyToAll(), 2);
   }
 }
 
-// If an owner submits a check while it is answered, that check is sent in the same iteration.
+// If an owner submits a check in OnDecided, that check is sent in the same iteration.
 TEST_F(NodeTest, CheckSubmittedByAnAnswer_IsSentAtTheEndOfThatIteration) {
   RunIteration([this] { Submit("a").then = [this] { Submit("b"); }; });
   Reply();
@@ -86,7 +86,7 @@ TEST_F(NodeTest, FullPack_IsSentWhileOneCallIsInFlight_ThirdCallWaits) {
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(64, 64));
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(64)) << "5 are left, which do not fill a pack";
+  EXPECT_THAT(Runs(), ElementsAre(64)) << "the 5 checks that are left do not fill a pack";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(5));
   Reply();
@@ -106,7 +106,7 @@ TEST_F(NodeTest, EqualChecks_AreCoalescedAndAnsweredInOrder) {
   }
 }
 
-// All units are counted, even those beyond the limit. Each check gets the answer of its position.
+// All units are charged, also beyond the limit. Each check gets the answer of its position.
 TEST_F(NodeTest, EqualCharges_AreCoalescedAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {
@@ -154,8 +154,8 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesce
     });
     EXPECT_EQ(ReplyToAll(), 2);
   }
-  // The kinds alternate. Most equal checks are still coalesced, but a few kinds may displace each
-  // other.
+  // Here the kinds alternate. Equal checks are still coalesced, except those of kinds whose hashes
+  // collide.
   const int kinds = static_cast<int>(std::size(changes));
   RunIteration([&] {
     for (int round = 0; round < 2; ++round) {
@@ -212,8 +212,8 @@ TEST_F(NodeTest, InOrderCheck_IsNotCoalescedPastACheckThatSharesACounter) {
   }
 }
 
-// If the script were missing for the first pack only, the second pack would be decided before the
-// first.
+// If both packs were in flight and the script were missing for the first pack only, the second pack
+// would be decided before the first.
 TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
     RecordingCheck& check = Make(key);
@@ -222,7 +222,8 @@ TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
     node_->Submit(check);
   };
   RunIteration([&] { submit("shared", 1); });
-  // The queue identifies counters by their hashes modulo 1024.
+  // The queue identifies counters by their hashes modulo 1024. So no other key may have the hash of
+  // "shared".
   int number = 0;
   const auto submit_others = [&] {
     for (int submitted = 0; submitted < 40; ++number) {
@@ -237,7 +238,7 @@ TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
     submit("shared", 2);
     submit_others();
   });
-  EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "the checks before it may be sent";
+  EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "the checks before the second \"shared\" may be sent";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(40));
   Reply();
@@ -247,9 +248,9 @@ TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
   EXPECT_EQ(Remaining(*checks_[41]), 7);
 }
 
-// More checks are submitted than fit into the tables at once. Meanwhile, earlier checks are
+// More checks are submitted than the queue's tables have slots. Meanwhile, earlier checks are
 // answered or time out.
-TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
+TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnce) {
   for (int round = 0; round < 20; ++round) {
     RunIteration([&] {
       for (int i = 0; i < 200; ++i) {

@@ -144,7 +144,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     return runs;
   }
 
-  // Replies to everything that is sent. Returns the number of script runs that this took.
+  // Replies to all commands. Returns how many groups of coalesced checks they contained.
   int ReplyToAll() {
     int runs = 0;
     for (; !commands_.empty(); Reply()) runs += Runs().front();
@@ -171,7 +171,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   std::deque<RedisCommand> commands_;  // sent but not answered yet
   std::vector<bool> reachable_;        // as reported to the owner
   std::vector<redis::PendingPtr> redirected_;
-  // Takes effect at the next Begin.
+  // Both take effect at the next Begin.
   bool clustered_ = false;
   redis::Node::WhenUnconnected unconnected_ = redis::Node::WhenUnconnected::kFail;
 

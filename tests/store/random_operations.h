@@ -26,8 +26,8 @@ class RandomOperations {
   // For further choices of the test.
   Random& random() { return random_; }
 
-  // Remembers a time from an answer. Later steps of the clock may end at this time, or just beside
-  // it.
+  // Remembers a duration from an answer. Later steps of the clock may have this length, or 1 µs
+  // less.
   void Remember(Duration edge) {
     if (edge != Verdict::kNever) edges_[random_.Below(edges_.size())] = edge;
   }
@@ -37,13 +37,13 @@ class RandomOperations {
   // A check, and how often it is repeated.
   Operation RandomOperation(Time now);
 
-  // The clock goes back, so leases that have ended may seem to be open again.
+  // To be called when the clock goes back: leases that have ended may seem to be open again.
   void ForgetLeasesOfUnits() { unit_leases_.clear(); }
 
-  // Remembers the lease. Only the counters of the check that took it may hold it.
+  // Remembers the lease of the check, and the counters from which it may hold units or slots.
   void RememberLease(const BlockingCheck& check);
 
-  // The check was admitted, and may be undone later, once.
+  // What the check has charged may be undone later, once.
   void RememberGrant(const StoreCheck& check);
   // The units that the check prefetched may be returned later.
   void RememberPrefetched(const StoreCheck& check);
@@ -55,7 +55,7 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
-  // A grant of prefetched units. It may be returned once or twice.
+  // A grant of prefetched units. It may be returned more than once.
   struct HeldGrant {
     std::string key;
     Grant grant;
@@ -64,18 +64,18 @@ class RandomOperations {
   void AskForGrants(BlockingCheck& check);
   Operation RandomLeaseOperation(Time now);
   Operation RandomOperationOnUnits(Time now);
-  // Undoes a remembered check, mostly a recent one.
+  // Undoes a remembered check, often a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
-  // Whether the lease may have ended. Then its id must not be used to take slots: Redis may still
-  // store expired slots of the lease. If a check takes fewer slots than are stored, Redis counts
-  // too many.
+  // Whether the lease may have ended. If so, its id must not be used to take slots: Redis may still
+  // store expired slots of the lease. If a check took fewer slots than these, Redis would count too
+  // many.
   static bool MayHaveEnded(const HeldLease& held, Time now);
-  // The lease with its caller's report, which may be empty.
+  // The lease, mostly with a report of its caller.
   Lease Ending(const HeldLease& held);
-  // A check with distinct counters in ascending groups, whose limits support the mode.
+  // A check of distinct counters, in ascending groups. Their limits support the mode.
   std::unique_ptr<BlockingCheck> RandomCheck(Mode mode);
 
   Random random_;

@@ -1,5 +1,6 @@
-// Limits of every algorithm from a seed. Each subject has two limits, like a rule and its override.
-// Each limit may change before it is used, as in a reload. Limits of one shape share a counter.
+// Random limits of every algorithm, from a seed. Each subject has two limits, like a rule and its
+// override. A limit may change before it is used, as in a reload. Limits of one subject that have
+// the same shape share counters.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class RandomRules {
  public:
   explicit RandomRules(Random& random);
 
-  // A limit in force, and the name of its counter. Valid as long as this object.
+  // A limit in force, and the name of its counter. Valid as long as the RandomRules object.
   struct Rule {
     std::string key;
     const Limit* limit;
@@ -53,7 +54,7 @@ class RandomRules {
   Random& random_;
   std::deque<Limit> kept_;  // all limits that ever were in force
   std::vector<Subject> subjects_;
-  std::size_t busy_ = 0;  // from this index on: a few subjects that are used often
+  std::size_t busy_ = 0;  // index of the first of a few subjects that are used often
 };
 
 }  // namespace sluice::test

@@ -127,7 +127,7 @@ TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
     EXPECT_TRUE(check.counters[0].verdict.admitted);
     EXPECT_EQ(check.counters[0].verdict.remaining, 4) << "as before the check";
     EXPECT_FALSE(check.counters[1].verdict.admitted);
-    EXPECT_EQ(Remaining(*store, a, wide), 4) << "undone in the order of arrival";
+    EXPECT_EQ(Remaining(*store, a, wide), 4) << "the undo is decided before this peek";
     EXPECT_EQ(Remaining(*store, c, wide), 4);
     EXPECT_EQ(Remaining(*store, d, wide), 4) << "the shadow rule is not charged either";
   }
@@ -163,7 +163,7 @@ TEST(RedisClusterStore, LeaseThatSpansNodes_IsTakenRenewedAndReleasedWhole) {
   };
   EXPECT_TRUE(run(1, Mode::kConsume));
   EXPECT_FALSE(run(2, Mode::kConsume));
-  EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken on that node is given back";
+  EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken on the second node is given back";
   EXPECT_TRUE(run(1, Mode::kRenew));
   EXPECT_FALSE(run(2, Mode::kRenew));
   EXPECT_TRUE(run(1, Mode::kSettle));
@@ -180,7 +180,7 @@ TEST(RedisClusterStore, Reset_OfCountersOnAllNodes_ResetsEach) {
 }
 
 // Logs in as the user in docs/redis.md.
-TEST(RedisClusterStore, JoinsItsFleet) {
+TEST(RedisClusterStore, UserOfTheManual_CanJoinTheFleet) {
   RedisCluster cluster({.masters = 2, .arguments = UserOfTheManual()});
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url("sluice:secret@")).value(), {});
   std::atomic<std::int64_t> servers = 0;
@@ -189,8 +189,8 @@ TEST(RedisClusterStore, JoinsItsFleet) {
   store.Stop();
 }
 
-// A migration may have been interrupted and never end. Without this, no server could start until an
-// operator ends the migration.
+// An interrupted migration lasts until an operator ends it. Until then, no new server would become
+// ready if servers could not join their fleet.
 TEST(RedisClusterStore, SlotOfTheFleetsKeyMigrates_FleetIsJoined) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -252,7 +252,7 @@ TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   cluster.Move(kSlot, 0);
 }
 
-// While slots move, checks take grants and return earlier ones.
+// While a slot migrates, checks take grants and return earlier grants.
 TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -343,9 +343,10 @@ TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
   announce("ip");
 }
 
-// A counter that is a set still exists when all its entries have expired or are rewritten. In a
-// migrating slot, such a counter must not disappear even for a moment: it could not be created
-// again, so the call would end after some of its writes, and be sent again.
+// Some counters are sorted sets, and Redis deletes a set with its last entry. If the script
+// replaces all entries of a counter in a migrating slot, it must not delete the set even for a
+// moment: the set could not be created again, so the call would end after some of its writes, and
+// would be sent again.
 TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -418,8 +419,8 @@ class Crowd {
     });
   }
 
-  // Waits until each subject was checked at least `more` times again, then ends. Returns how many
-  // checks failed.
+  // Waits until each subject has been checked at least `more` more times, then ends. Returns how
+  // many checks have failed.
   int End(std::int64_t more) {
     Io().RunOn(0, [&](net::Loop&) {
       rounds_left_ = (more + 1) * static_cast<std::int64_t>(subjects_.size());
@@ -449,8 +450,8 @@ class Crowd {
       crowd_.failures_ += failure() ? 1 : 0;
       if (crowd_.rounds_left_ > 0 && --crowd_.rounds_left_ == 0) crowd_.ending_ = true;
       if (crowd_.ending_) return crowd_.OnEnded();
-      // The next check is not submitted within the store's answer: if the store answered at once,
-      // the calls would recurse without end.
+      // The next check is not submitted from here: if the store answered at once, the calls would
+      // recurse without end.
       net::Loop::Current()->Post([this] { AskNext(); });
     }
 
@@ -546,7 +547,7 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksAreSentBySlot) {
     EXPECT_TRUE(check.RunOn(store).admitted);
     EXPECT_EQ(check.counters[1].verdict.remaining, kMany.limit - i);
   }
-  EXPECT_EQ(refused, 1) << "the store tries that only once";
+  EXPECT_EQ(refused, 1) << "the store sends undeclared keys only once";
 }
 
 TEST(RedisClusterStore, SlotMapWithARangeForEachSlot_IsRead) {
@@ -573,18 +574,22 @@ TEST(RedisClusterStore, SlotMapWithARangeForEachSlot_IsRead) {
   EXPECT_TRUE(store.WaitUntilReady(kTimeout));
 }
 
-// Records which parts of the store are lost.
+// Records which parts of the store were lost.
 class LossRecorder final : public StoreListener {
  public:
-  std::set<std::size_t> parts() const {
+  std::set<std::size_t> lost() const {
     const MutexLock lock(mutex_);
-    return parts_;
+    return lost_;
+  }
+  std::set<std::size_t> found() const {
+    const MutexLock lock(mutex_);
+    return found_;
   }
 
  private:
   void OnPartLost(std::size_t part) override {
     const MutexLock lock(mutex_);
-    parts_.insert(part);
+    lost_.insert(part);
   }
   void OnPartFound(std::size_t part) override {
     const MutexLock lock(mutex_);
@@ -596,15 +601,15 @@ class LossRecorder final : public StoreListener {
   void OnSettled(const StoreCheck&) override {}
 
   mutable Mutex mutex_;
-  std::set<std::size_t> parts_ SLUICE_GUARDED_BY(mutex_);
+  std::set<std::size_t> lost_ SLUICE_GUARDED_BY(mutex_);
   std::set<std::size_t> found_ SLUICE_GUARDED_BY(mutex_);
 };
 
 TEST(RedisClusterStore, MasterDies_ReplicaTakesOver_OtherNodesContinue) {
   RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
-  LossRecorder lost;
+  LossRecorder recorder;
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
-                   {.timeout = milliseconds(500), .silence = seconds(2), .listener = &lost});
+                   {.timeout = milliseconds(500), .silence = seconds(2), .listener = &recorder});
   ASSERT_TRUE(store.WaitUntilReady(kTimeout));
   const auto decides = [&](std::size_t slot) {
     BlockingCheck check({{KeyIn(slot), kMany}});
@@ -630,7 +635,8 @@ TEST(RedisClusterStore, MasterDies_ReplicaTakesOver_OtherNodesContinue) {
     EXPECT_TRUE(WaitUntil(kTimeout, [&] { return decides(slot); }));
   }
   EXPECT_EQ(parts(), before) << "the replica has the part of its master";
-  EXPECT_EQ(lost.parts(), std::set{before.front()});
+  EXPECT_EQ(recorder.lost(), std::set{before.front()});
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return recorder.found() == recorder.lost(); }));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class RedisCounters : public testing::Test {
       Connect({.timeout = minutes(1), .silence = minutes(1)});
 };
 
-TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
+TEST_F(RedisCounters, Key_LivesUpToASecondLongerThanItsStateMatters) {
   struct Row {
     std::string key;
     Limit limit;
@@ -97,10 +97,10 @@ struct RateChange {
   std::string key;
   Limit before;
   Limit after;
-  Duration lifetime;  // of a bucket that was drained by `before`, by the rate of `after`
+  Duration lifetime;  // a check of 99 by `before` matters to `after` for this long
 };
 
-// In each change, the new limit needs the counter for longer than the old one.
+// In each change, the new limit needs the counter for longer than the old limit does.
 std::vector<RateChange> RateChanges() {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slower = tokens, larger = tokens, empty = tokens;
@@ -119,8 +119,8 @@ std::vector<RateChange> RateChanges() {
   };
 }
 
-// The key is kept whether this limit denies the check, another limit does, or the check takes
-// nothing.
+// The key is kept in all these cases: this limit denies the check, another limit denies it, or the
+// check takes nothing.
 TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
   BlockingCheck({full}).RunOn(*store_);
@@ -172,8 +172,8 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToEither) {
 }
 
 // If the expiry in the value were wrong, the counter would be overwritten in place for too long.
-// The number of sub-windows changes often, and with it the length of the value. Such a value is not
-// overwritten in place, but set again.
+// The number of sub-windows changes often, and with it the length of the value. A value whose
+// length changes is not overwritten in place, but set again.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresAtTheTimeInItsValue) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
@@ -186,14 +186,14 @@ TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresAtTheTimeInItsValue) {
     const auto ttl = redis_.Integer({"TTL", "sluice:k"});
     const auto now = Now();
     EXPECT_NEAR(static_cast<double>((now + ttl) % (1 << 24)), static_cast<double>(says), 1);
-    // Only a counter that is charged again is kept longer.
+    // Only the key of a counter that was charged again gets more than 3 s.
     if (ttl > 3) lengths.insert(value.size());
     return lengths.size() >= 5 || testing::Test::HasFailure();
   }));
 }
 
-// A grant makes the value longer, so it is not written in place. The first limit still needs the
-// state for as long as before.
+// A grant makes the value longer, so the value is not overwritten in place. The first limit still
+// needs the state for as long as before.
 TEST_F(RedisCounters, AnotherRateTakesAGrant_TheKeyLivesAsLongAsBefore) {
   BlockingCheck slow({{"sluice:k", TokenBucket{.rate = 1, .period = seconds(1), .burst = 1000}}},
                      900);
@@ -208,7 +208,7 @@ TEST_F(RedisCounters, AnotherRateTakesAGrant_TheKeyLivesAsLongAsBefore) {
   EXPECT_GT(redis_.Integer({"PTTL", "sluice:k"}), lived - 5'000);
 }
 
-// A key outlives its expiry after PERSIST, or after a jump of Redis' clock between two commands.
+// A key can outlive the expiry in its value: after PERSIST, or if Redis' clock jumps.
 TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_GetsANewExpiry) {
   BlockingCheck check({{"sluice:k", kTen}});
   check.RunOn(*store_);
@@ -320,7 +320,7 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   EXPECT_LE(redis_.Integer({"ZCARD", "sluice:k"}), 2 * kSlots);
 }
 
-// Redis' Lua cannot pass 8,000 arguments at once, so such checks are read and answered in pieces.
+// Redis' Lua cannot pass 8,000 values at once, so checks of many counters are passed in pieces.
 TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;

@@ -1,4 +1,4 @@
-// The errors of a cluster's nodes when slots move, or have no owner.
+// Errors in a Redis Cluster whose slots move or have no owner.
 #include "store/redis/slot.h"
 #include "tests/store/redis_errors_test.h"
 #include "tests/support/redis_cluster.h"
@@ -12,8 +12,9 @@ RedisCluster& Two() {
   return cluster;
 }
 
-// The slot of the counter that Check uses. Its current owner, and the next one.
+// The slot of the counter that Check uses.
 const std::uint16_t kSlot = redis::SlotOf("a");
+// The node that does not own this slot.
 std::size_t Elsewhere() { return 1 - Two().OwnerOf(kSlot); }
 
 TEST_F(RedisErrors, MOVED_SlotIsOnAnotherNode) {
@@ -58,8 +59,8 @@ TEST_F(RedisErrors, TRYAGAIN_KeysAreOnTwoNodes) {
   ExpectAsInTheManual("TRYAGAIN");
 }
 
-// The cluster loses a slot that no check uses, so the owner of the checks' slot is known.
-TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
+// The checks' slot keeps its owner, which gets the checks and replies with the error.
+TEST_F(RedisErrors, CLUSTERDOWN_AnotherSlotHasNoOwner) {
   const std::string other = std::to_string(redis::SlotOf("other"));
   auto owner = Two().node(Two().OwnerOf(redis::SlotOf("other"))).Connect();
   auto asked = Two().node(Two().OwnerOf(kSlot)).Connect();
@@ -73,7 +74,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   ExpectAsInTheManual("CLUSTERDOWN");
 }
 
-// The slot map does not name an owner, so no node is asked.
+// The slot map names no owner, so the checks are not sent.
 TEST_F(RedisErrors, CLUSTERDOWN_SlotOfTheChecksHasNoOwner) {
   const std::string slot = std::to_string(kSlot);
   const std::size_t place = Two().OwnerOf(kSlot);
@@ -95,7 +96,7 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotOfTheChecksHasNoOwner) {
 }
 
 // redis.url names a node of a cluster in the form for a single server.
-TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
+TEST_F(RedisErrors, MOVED_UrlHasTheFormForASingleServer) {
   ConnectAndWait(Two().node(Elsewhere()).url());
   CheckOften(StoreFailure::kRejected);
   store_.reset();

@@ -12,7 +12,7 @@
 namespace sluice::test {
 namespace {
 
-// A slow command on a separate thread; its result is ignored.
+// Runs a slow command on a separate thread, and ignores its result.
 class LongCommand {
  public:
   LongCommand(const RedisServer& server, RedisConnection::Command command)
@@ -112,7 +112,7 @@ TEST_F(RedisErrors, MISCONF_ServerCannotSave) {
   RedisServer server({.arguments = {"--save", "3600 1"}});
   auto redis = server.Connect();
   const std::filesystem::path dir = redis.List({"CONFIG", "GET", "dir"})[1];
-  std::filesystem::create_directory(dir / "dump.rdb");  // where Redis would write the file
+  std::filesystem::create_directory(dir / "dump.rdb");  // so that Redis cannot write this file
   ConnectAndWait(server.url());
   redis.Text({"BGSAVE"});
   CheckUntilCounted("MISCONF");
@@ -136,7 +136,7 @@ TEST_F(RedisErrors, WRONGPASS_PasswordIsWrong) {
   ExpectAsInTheManual("WRONGPASS");
 }
 
-// The user "sluice", with all permissions except this one.
+// redis-server's arguments for a user "sluice" that may call all commands except `command`.
 std::vector<std::string> AllBut(const std::string& command) {
   return {"--user", "sluice", "on", ">secret", "~sluice:*", "+@all", "-" + command};
 }
@@ -200,7 +200,7 @@ TEST_F(RedisErrors, OTHER_UnknownWord) {
   ExpectAsInTheManual("other");
 }
 
-// Redis never sends such bytes, so it is unknown to which command the next reply belongs.
+// Redis never sends such bytes. After them, the store cannot tell which command a reply answers.
 TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {
@@ -225,7 +225,7 @@ TEST_F(RedisErrors, LOST_ConnectionEndsWithinAReply) {
   });
   ConnectAndWait(server.url());
   EXPECT_EQ(Check(), StoreFailure::kTimeout) << "the check may have been charged";
-  EXPECT_EQ(calls, 1) << "so it is not sent again";
+  EXPECT_EQ(calls, 1) << "it may have been charged, so it is not sent again";
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     return metrics_.Render().find("sluice_redis_unknown_outcomes_total 1") != std::string::npos;
   }));

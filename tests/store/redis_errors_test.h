@@ -1,5 +1,5 @@
-// Provokes each error of a Redis store and compares it with its row in docs/redis.md. A test's name
-// begins with the word of its error.
+// A fixture for tests that provoke each error of a Redis store and compare it with the error's row
+// in docs/redis.md. A test's name begins with the error's word.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ namespace sluice::test {
 // A row of the table of errors.
 struct ManualRow {
   std::string outcome;  // what happens to the checks
-  std::string log;      // what the log's line contains
+  std::string log;      // text that the log line contains
 };
 
-// The rows by their word, which is also the kind on the metrics page.
+// The rows by the error's word: the label `kind` on the metrics page.
 inline std::map<std::string, ManualRow> RowsOfTheManual() {
   std::map<std::string, ManualRow> rows;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
@@ -43,7 +43,7 @@ inline std::map<std::string, ManualRow> RowsOfTheManual() {
       const std::size_t begin = cell.find('`') + 1;
       return cell.substr(begin, cell.rfind('`') - begin);
     };
-    rows[quoted(cells[1])] = {.outcome = cells[3], .log = quoted(cells[4])};
+    rows[quoted(cells[1])] = {.outcome = cells[3].substr(1), .log = quoted(cells[4])};
   }
   return rows;
 }
@@ -66,18 +66,21 @@ class RedisErrors : public testing::Test {
     ASSERT_TRUE(store_->WaitUntilReady(kTimeout));
   }
 
-  // How a check fails; nothing if it is decided.
+  // Runs a check. Returns its failure, or nullopt if it is decided.
   std::optional<StoreFailure> Check(std::size_t thread = 0) {
     BlockingCheck check({{"sluice:{a}:k", kMany}});
     check.deadline = SteadyNow() + kTimeout;
-    return check.RunOn(*store_, threads_.loop(thread)).failure();
+    const auto failure = check.RunOn(*store_, threads_.loop(thread)).failure();
+    if (failure) any_failed_ = true;
+    return failure;
   }
 
-  // The error occurs repeatedly, on each io thread. Waiting checks fail with `failure`.
+  // Runs several checks on each io thread. Expects that all of them fail with `failure`, or are
+  // decided if it is nullopt.
   void CheckOften(std::optional<StoreFailure> failure) {
     for (int i = 0; i < 4; ++i) EXPECT_EQ(Check(i % 2), failure);
   }
-  // Sends checks until the error has been counted.
+  // Runs checks on each io thread until the error has been counted.
   void CheckUntilCounted(const std::string& word) {
     EXPECT_TRUE(WaitUntil(kTimeout, [&] {
       Check(0);
@@ -93,15 +96,18 @@ class RedisErrors : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + series.size()));
   }
 
-  // Compares with the row of the table. Must be called at the end.
+  // Expects that the error was counted, that the log has the text of the error's row, once, and
+  // that checks have failed if the row says so. Must be called last: it destroys the store.
   void ExpectAsInTheManual(const std::string& word) {
     store_.reset();
     ASSERT_TRUE(RowsOfTheManual().contains(word)) << word;
-    const std::string line = RowsOfTheManual()[word].log;
+    const auto [outcome, line] = RowsOfTheManual()[word];
     EXPECT_GT(Count(word), 0) << word;
     EXPECT_EQ(log_.CountLines(line), 1) << "of: " << line << "\n" << log_.text();
+    EXPECT_EQ(any_failed_, !outcome.starts_with("nothing has run")) << outcome;
   }
 
+  bool any_failed_ = false;
   CapturedLog log_;
   MetricsRegistry metrics_;
   net::IoThreads threads_{2};

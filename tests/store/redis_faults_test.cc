@@ -1,4 +1,4 @@
-// Faults of Redis and the network with a whole store on its io threads: the store keeps working,
+// Faults of Redis and of the network, with a whole store on its io threads. The store recovers,
 // keeps the order of checks, and logs each fault once.
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_F(RedisFaults, ServerHangs_ChecksFailAtOnceAndAreDecidedWithinASecondOfItsR
   EXPECT_EQ(log.CountLines("breaker open"), log.CountLines("breaker closed")) << lines;
 }
 
-TEST_F(RedisFaults, UnsolicitedReply_IsLoggedAndReconnects) {
+TEST_F(RedisFaults, UnsolicitedReply_IsLoggedAndTheStoreReconnects) {
   std::atomic<bool> talks = true;
   FakeRedis server([&](const RedisCommand& command) {
     const std::string answer = FakeRedis::AnswerLogin(command);
@@ -94,7 +94,7 @@ TEST_F(RedisFaults, UnsolicitedReply_IsLoggedAndReconnects) {
   EXPECT_EQ(log.CountLines("a reply without a request"), 1) << lines;
 }
 
-TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
+TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndTheStoreReconnectsWithPauses) {
   const std::string wordings[] = {
       "-READONLY You can't write against a read only replica.\r\n",
       "-ERR Error running script (call to f_4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19): "
@@ -115,8 +115,9 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
     EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
     EXPECT_EQ(log.CountLines("it is a replica"), 1) << lines;
     EXPECT_EQ(log.CountLines("answers checks with an error"), 0)
-        << "the other line says it: " << lines;
-    // Pauses of up to 10, 20, 40 … 400 ms; half of each is random.
+        << "the line about the replica says it already: " << lines;
+    // Before it reconnects, each thread pauses for up to 10, 20, 40 … 400 ms. Half of each pause is
+    // random.
     EXPECT_LE(server.accepted(), 2 * 14) << lines;
   }
 }
@@ -153,7 +154,7 @@ TEST_F(RedisFaults, NameIsNotResolved_LogSaysWhichSettingToCheck) {
   EXPECT_EQ(log.CountLines("accepts this server's login"), 0) << log.text();
 }
 
-TEST_F(RedisFaults, ReplyOfAGigabyte_ToALoginOrAReportOrALayoutQuery_IsRefused) {
+TEST_F(RedisFaults, ReplyWithTooManyElements_ToALoginOrAReportOrALayoutQuery_IsRefused) {
   const struct {
     std::string url_prefix;
     std::string_view command;
@@ -174,13 +175,13 @@ TEST_F(RedisFaults, ReplyOfAGigabyte_ToALoginOrAReportOrALayoutQuery_IsRefused) 
   }
 }
 
-TEST_F(RedisFaults, TextOfTheServer_IsOneShortLineOfPlainCharacters) {
+TEST_F(RedisFaults, ErrorOfTheServer_IsLoggedAsOneShortLineOfPlainCharacters) {
   const std::string says = "OOM \x1b[2J\nready\r\x7f\xc2\x9b" + std::string(5000, 'x');
   FakeRedis server([&](const RedisCommand& command) {
     return command[0] == "EVALSHA" ? "-" + says + "\r\n" : FakeRedis::AnswerLogin(command);
   });
   CapturedLog log;
-  // With this timeout no answer is late. Late answers would open the breaker before the errors do.
+  // With this timeout, no answer is late. Late answers would open the breaker before the errors do.
   RedisStore store(threads_, Url(server.url()), {.timeout = milliseconds(400)});
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   for (int i = 0; i < 30; ++i) EXPECT_FALSE(AllDecided(store));
@@ -191,7 +192,7 @@ TEST_F(RedisFaults, TextOfTheServer_IsOneShortLineOfPlainCharacters) {
   for (const std::string& line : log.Lines("OOM")) EXPECT_LT(line.size(), 600) << line;
 }
 
-TEST_F(RedisFaults, PrimaryBecomesAReplicaAndAPrimaryAgain_ChecksAreDecidedAgain) {
+TEST_F(RedisFaults, MasterBecomesAReplicaAndAMasterAgain_ChecksAreDecidedAgain) {
   RedisServer server;
   auto redis = server.Connect();
   CapturedLog log;
@@ -248,8 +249,8 @@ TEST(RedisNames, SlowNameService_IsWaitedFor) {
   EXPECT_EQ(questions, 2) << "one for each connection: each answer was used";
 }
 
-// The name resolves to another address as soon as the old server is gone.
-TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
+// When the old server is killed, the name already resolves to the next one's address.
+TEST(RedisNames, AddressChanges_ChecksGoToTheNewAddress) {
   RedisServer old({.tcp = true});
   const RedisServer next({.tcp = true});
   std::atomic<const RedisServer*> named = &old;
@@ -269,8 +270,8 @@ TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
   }));
 }
 
-// In-order checks of growing cost on one counter are decided in order while the script is flushed
-// again and again.
+// The in-order checks of a batch share a counter. They are decided in order, although the script is
+// flushed while they are in flight.
 TEST(RedisScript, FlushedUnderLoad_OrderIsKept) {
   RedisServer server;
   auto redis = server.Connect();

@@ -35,7 +35,8 @@ class RedisInspection : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + name.size() + 2));
   }
 
-  // Reconnects repeatedly until a gauge has the wanted value: each login sends the query.
+  // Makes the store reconnect until a gauge has a wanted value. The store sends the query after
+  // each login.
   bool LogInUntil(RedisServer& server, const std::string& name, auto wanted) {
     return WaitUntil(kTimeout, [&] {
       server.Connect().Integer({"CLIENT", "KILL", "TYPE", "normal"});
@@ -69,7 +70,7 @@ TEST_F(RedisInspection, EvictionPolicy_IsLoggedWhenItEvictsAndWhenItIsSafeAgain)
   EXPECT_EQ(Lines("its maxmemory-policy is noeviction"), 1) << log_.text();
 }
 
-TEST_F(RedisInspection, DocumentedUser_MayCallAllCommands) {
+TEST_F(RedisInspection, DocumentedUser_MayCallAllNeededCommands) {
   TestSingle server;
   Connect(server.url());
   BlockingCheck after({{"sluice:k", FixedWindow{.limit = 1, .window = std::chrono::minutes(1)}}});
@@ -80,7 +81,7 @@ TEST_F(RedisInspection, DocumentedUser_MayCallAllCommands) {
   EXPECT_EQ(Lines("may not call"), 0) << log_.text();
 }
 
-TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
+TEST_F(RedisInspection, CommandsThatTheAclRefuses_AreLogged) {
   std::vector<std::string> arguments = UserOfTheManual();
   for (const char* lacking : {"-set", "-zscore", "-info"}) arguments.emplace_back(lacking);
   RedisServer server({.arguments = arguments});
@@ -96,8 +97,8 @@ TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
   EXPECT_EQ(Lines("its user may call all"), 1) << log_.text();
 }
 
-// The replica is stopped, so it no longer reports its offset.
-TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
+// The replica is paused, so it does not report its offset.
+TEST_F(RedisInspection, ReplicaLagsAndFollowsAgain_EachIsLoggedOnce) {
   RedisServer master({.tcp = true, .arguments = {"--repl-diskless-sync-delay", "0"}});
   RedisServer replica({.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())}});
   ASSERT_TRUE(WaitUntil(kTimeout, [&] {
@@ -113,7 +114,7 @@ TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
   EXPECT_EQ(Lines("its replicas follow again"), 1) << log_.text();
 }
 
-// The inspection tests whether the ACL permits every command of the script.
+// For each command that the script calls, the inspection must check that the ACL permits it.
 TEST(RedisInspectionOfScript, Script_CallsOnlyTheCheckedCommands) {
   const std::string needed = " " + redis::Inspection::NeededCommands(true) + " ";
   const RE2 call(R"((?:call|try)\('([A-Z]+)')");

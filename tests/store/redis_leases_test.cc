@@ -1,5 +1,5 @@
-// Leases of units in Redis when it fails or changes: slots move between a take and its settlement,
-// servers are unavailable, replies are late. Each settlement is applied once.
+// Leases of units when Redis fails or changes: slots move between a take and its settlement, Redis
+// is unavailable, replies are late. Each settlement is applied once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -140,7 +140,7 @@ TEST_F(LeaseInMovingSlot, SlotMovesUnderLoad_EachLeaseIsSettledOnce) {
   EXPECT_EQ(Used(*store_, key_), 3 * kLeases);
 }
 
-// There are as many calls as slots, not as many as leases.
+// One call has all leases of a slot.
 TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (std::uint32_t i = 0; i < 40; ++i) checks.push_back(Make(specs_, i, Mode::kConsume, 1));
@@ -153,7 +153,8 @@ TEST_F(LeaseInMovingSlot, LeasesOfOneSlot_ShareACall) {
   EXPECT_EQ(calls(), before + 1);
 }
 
-// Takes `count` leases of 10 units. No more are in flight than the number of checks that may wait.
+// Takes `count` leases of 10 units each, at most kAtOnce at a time. If too many checks waited, the
+// store would refuse some.
 void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 50;
   for (std::uint32_t first = 0; first < count; first += kAtOnce) {
@@ -166,7 +167,7 @@ void TakeMany(Store& store, const std::vector<CounterSpec>& specs, std::uint32_t
   }
 }
 
-// Queues `checks` for the store to settle them by itself. Returns how many the store has taken.
+// Calls Store::Settle for each of `checks`. Returns how many the store has accepted.
 int SettleAll(Store& store, const std::vector<std::unique_ptr<BlockingCheck>>& checks) {
   int taken = 0;
   Io().RunOn(0, [&](net::Loop&) {
@@ -201,8 +202,8 @@ TEST(RedisLeases, RedisIsUnavailable_50000Settlements_AreEachAppliedOnceLater) {
   EXPECT_EQ(Make(specs, 7, Mode::kSettle, 0)->RunOn(*store).settled, Settled::kAlreadySettled);
 }
 
-// Only Redis' answer shows whether a settlement names a lease that exists. So while Redis is
-// unavailable, a caller may settle any number of invented leases of many counters.
+// Only Redis can tell whether a lease exists. So if Redis is unavailable, a caller can queue
+// settlements of any number of invented leases, each with many counters.
 TEST(RedisLeases, RedisIsUnavailable_QueueOfSettlementsIsBoundedByTheirCounters) {
   RedisServer server;
   const auto store = Connect(server.url(), {.timeout = kPatience, .silence = kPatience});
@@ -223,7 +224,7 @@ TEST(RedisLeases, RedisIsUnavailable_QueueOfSettlementsIsBoundedByTheirCounters)
   EXPECT_TRUE(takes(taken)) << "there is room again";
 }
 
-// Redis' connections are lost while settlements are in flight, so it is unknown which have run.
+// The connections are lost when settlements are in flight, so the store cannot tell which have run.
 TEST(RedisLeases, RedisIsKilledAndReturns_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 2'000;
   RedisServer server({.arguments = {"--appendonly", "yes", "--appendfsync", "always"}});
@@ -240,8 +241,8 @@ TEST(RedisLeases, RedisIsKilledAndReturns_SettlementsAreAppliedOnce) {
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return Used(*store, "sluice:{t/r}:k") == 3 * kLeases; }));
 }
 
-// The new master has the records of all leases. Settlements wait until the store knows the new
-// master.
+// Settlements wait until the store is connected to the new master, which has the records of all
+// leases.
 TEST(RedisLeases, SentinelsChooseAnotherMaster_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 500;
   RedisSentinels redis({});
@@ -261,7 +262,7 @@ TEST(RedisLeases, SentinelsChooseAnotherMaster_SettlementsAreAppliedOnce) {
   EXPECT_EQ(Make(specs, 7, Mode::kSettle, 0)->RunOn(*store).settled, Settled::kAlreadySettled);
 }
 
-TEST(RedisLeases, WaitUntilSettled_LastsUntilRedisAnswersOrTheDeadline) {
+TEST(RedisLeases, WaitUntilSettled_ReturnsWhenRedisAnswersOrAtTheDeadline) {
   RedisServer server;
   const auto store = Connect(server.url());
   const std::vector<CounterSpec> specs{{"sluice:{t/r}:k", kWindow}};
@@ -276,8 +277,8 @@ TEST(RedisLeases, WaitUntilSettled_LastsUntilRedisAnswersOrTheDeadline) {
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 3);
 }
 
-// A late reply reports a lease that nobody holds.
-TEST(RedisLeases, ReplyIsLate_TheLeaseIsSettledWithNothing) {
+// The late reply grants a lease, but its check has already failed, so nobody holds the lease.
+TEST(RedisLeases, ReplyIsLate_ItsLeaseIsSettledWithZero) {
   RedisServer server;
   const auto store = Connect(server.url());
   const std::vector<CounterSpec> specs{
@@ -295,7 +296,7 @@ TEST(RedisLeases, ReplyIsLate_TheLeaseIsSettledWithNothing) {
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 5);
 }
 
-TEST(RedisLeases, RecordOfAnotherType_FailsOnlyItsCheck) {
+TEST(RedisLeases, RecordWithForeignData_FailsOnlyItsCheck) {
   RedisServer server;
   const auto store = Connect(server.url());
   const std::vector<CounterSpec> specs{{"sluice:{t/r}:k", kWindow}};
@@ -313,8 +314,8 @@ TEST(RedisLeases, RecordOfAnotherType_FailsOnlyItsCheck) {
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 7);
 }
 
-// A record ends by itself; docs/redis.md gives its size.
-TEST(RedisLeases, Record_EndsTenMinutesAfterItsLease) {
+// Redis removes records by itself. docs/redis.md states their sizes.
+TEST(RedisLeases, Record_ExpiresTenMinutesAfterItsLeaseOrAMinuteAfterItsSettlement) {
   RedisServer server;
   const auto store = Connect(server.url());
   Make({{"sluice:{t/r}:k", kWindow}}, 1, Mode::kConsume, 5)->RunOn(*store);

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class RedisMetricsTest : public testing::Test {
  protected:
-  // The value of `series`, its name and labels on the page; -1 if the page does not have it.
+  // The value of `series` (name and labels) on the page, or -1 if the page does not have it.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
     const std::size_t line = page.find("\n" + series + " ");
@@ -30,8 +30,8 @@ class RedisMetricsTest : public testing::Test {
   double Connected() const { return Value("sluice_redis_connected{loop=\"io-0\"}"); }
   double Waiting() const { return Value("sluice_redis_waiting_checks{loop=\"io-0\"}"); }
 
-  // With a long timeout, no answer is too late. Otherwise a breaker's probe would be a further
-  // call.
+  // With a long timeout, no answer is late. A late answer would open the breaker, whose probe would
+  // be counted as a call.
   RedisStore::Options Options() {
     return {.timeout = minutes(1), .silence = minutes(1), .metrics = &metrics_};
   }
@@ -73,7 +73,7 @@ TEST_F(RedisMetricsTest, RedisDisappearsAndReturns_IsShown) {
   EXPECT_EQ(Value("sluice_redis_reconnects_total"), 1);
 }
 
-TEST_F(RedisMetricsTest, RedisHangs_ShowsWaitingChecks) {
+TEST_F(RedisMetricsTest, RedisHangs_WaitingChecksAreShown) {
   RedisServer server;
   RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));

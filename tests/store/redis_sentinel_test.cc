@@ -1,4 +1,4 @@
-// The store with Sentinel: the master and failovers, with real processes.
+// The store with real sentinels: it finds the master, and follows failovers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +33,8 @@ class SentinelStore : public testing::Test {
             .timeout = milliseconds(200), .silence = seconds(1), .metrics = &metrics_});
   }
 
-  // The units left after one more check on each io thread. nullopt unless the store decided all of
-  // the checks.
+  // Runs a check on each io thread. Returns the units that are left after the last one, or nullopt
+  // if a check failed.
   std::optional<std::int64_t> Check(RedisStore& store) {
     std::optional<std::int64_t> remaining;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -86,14 +86,15 @@ TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return !Decides(*store); }));
   redis.WaitForOther(old);
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }));
-  // Without this, an alert on a lost connection would never end.
+  // The metrics of the dead master disappear. Otherwise, an alert on its lost connection would
+  // never end.
   const std::string dead = "server=\"" + old.tcp_address() + "\"";
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] {
     return metrics_.Render().find(dead) == std::string::npos;
   })) << metrics_.Render();
 }
 
-// A server that was a master comes back as a replica at the same address. It gets no checks.
+// The sentinels still name a server that has become a replica. The store sends it no checks.
 TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   RedisSentinels redis({});
   RedisServer& old = redis.master();
@@ -108,7 +109,7 @@ TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   EXPECT_THAT(log.text(), HasSubstr("it is not a master"));
 }
 
-TEST_F(SentinelStore, SentinelsAreGone_NextOneIsAsked) {
+TEST_F(SentinelStore, FirstSentinelsAreGone_NextOneIsAsked) {
   RedisSentinels redis({});
   const std::string url = redis.Url();
   redis.KillSentinel(0);
@@ -128,7 +129,7 @@ TEST_F(SentinelStore, MasterUnknownToSentinels_IsLogged) {
   const auto store = Connect(url);
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(300)));
   store->Stop();
-  EXPECT_EQ(log.CountLines("knows no master another"), 1) << log.text();
+  EXPECT_EQ(log.CountLines("has no master named another"), 1) << log.text();
 }
 
 TEST_F(SentinelStore, JoinsItsFleet) {

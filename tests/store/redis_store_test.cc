@@ -1,4 +1,4 @@
-// Features of the Redis store only: connections, deadlines, errors.
+// Features that only the Redis store has: connections, deadlines, errors.
 #include "store/redis/redis_store.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// A long timeout, so that a busy machine opens no breaker.
+// A long timeout, so that no breaker opens on a busy machine.
 const RedisStore::Options kPatient{.timeout = seconds(10)};
 
 std::unique_ptr<RedisStore> Connect(const RedisServer& server,
@@ -40,13 +40,13 @@ std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
   return check.RunOn(store).failure();
 }
 
-TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
+TEST(RedisStore, NoServer_ChecksFailAtOnceAsUnreachable) {
   RedisStore store(Io(), RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
   EXPECT_FALSE(store.WaitUntilReady(milliseconds(20)));
   EXPECT_EQ(FailureOf(store, "k"), StoreFailure::kUnreachable);
 }
 
-TEST(RedisStore, ServerHangs_FailsByTheDeadlineThenRecovers) {
+TEST(RedisStore, ServerHangs_ChecksFailAtTheDeadlineThenTheStoreRecovers) {
   RedisServer server;
   auto store = Connect(server, {});
   server.Pause();
@@ -60,7 +60,7 @@ TEST(RedisStore, ServerHangs_FailsByTheDeadlineThenRecovers) {
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !FailureOf(*store, "k"); }));
 }
 
-// A check whose answer submits another.
+// A check that calls a function when it is answered.
 class ThenCheck final : public StoreCheck {
  public:
   explicit ThenCheck(std::function<void()> then) : then_(std::move(then)) {
@@ -74,7 +74,7 @@ class ThenCheck final : public StoreCheck {
   const std::function<void()> then_;
 };
 
-TEST(RedisStore, CheckSubmittedByAnAnswer_IsSentWithoutFurtherEvents) {
+TEST(RedisStore, CheckSubmittedWithinAnAnswer_IsAnsweredWithoutFurtherEvents) {
   RedisServer server;
   std::atomic<bool> answered = false;
   auto store = Connect(server);
@@ -83,7 +83,7 @@ TEST(RedisStore, CheckSubmittedByAnAnswer_IsSentWithoutFurtherEvents) {
     second.deadline = SteadyNow() + milliseconds(20);
     store->Submit(second);
   });
-  server.Pause();  // so that the timer answers the first check, and no reply follows
+  server.Pause();  // so that a timer answers the first check, and no reply arrives
   first.deadline = SteadyNow() + milliseconds(20);
   Io().loop(0).Post([&] { store->Submit(first); });
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
@@ -113,7 +113,7 @@ TEST(RedisStore, ScriptFlushed_LosesNoCheck) {
   EXPECT_EQ(check.RunOn(*store).counters[0].verdict.remaining, 0);
 }
 
-TEST(RedisStore, OutOfMemory_IsRejectedAndWritesNothing) {
+TEST(RedisStore, OutOfMemory_CheckIsRejectedAndWritesNothing) {
   RedisServer server({.arguments = {"--maxmemory", "1", "--maxmemory-policy", "noeviction"}});
   auto store = Connect(server);
   EXPECT_EQ(FailureOf(*store, "k"), StoreFailure::kRejected);

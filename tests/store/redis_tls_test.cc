@@ -1,4 +1,4 @@
-// TLS to Redis: the certificates that the store trusts, and errors for others.
+// TLS to Redis: if all certificates are valid, checks are decided. Otherwise, the log has an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ class RedisOverTls : public testing::Test {
             .ca = tls_.ca()};
   }
 
-  // The log of a store that uses these files. The store must not become ready.
+  // Expects that a store with these files does not become ready. Returns its log.
   std::string LogOfRefused(const net::TlsFiles& files, const std::string& server_name) {
     CapturedLog log;
     const auto tls = net::TlsClientContext::Load(files).value();

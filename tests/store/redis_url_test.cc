@@ -23,7 +23,7 @@ TEST(RedisUrl, Parse_ValidForms_AreAccepted) {
       {"redis://app:p%40ss%2F@h/1", "h:6379", "app", "p@ss/", 1, "sluiced"},
       {"redis://h/?client_name=eu-1", "h:6379", "", "", 0, "eu-1"},
       {"redis://h?client_name=eu%401", "h:6379", "", "", 0, "eu@1"},
-      // If the meaning is clear, characters need no escape.
+      // In a password, these characters need no escape: the last @ ends the login.
       {"redis://:p@ss/w#rd:1@h", "h:6379", "", "p@ss/w#rd:1", 0, "sluiced"},
       {"unix:///run/redis.sock", "unix:/run/redis.sock", "", "", 0, "sluiced"},
       {"unix://app:pw@/run/r.sock?db=2&client_name=x", "unix:/run/r.sock", "app", "pw", 2, "x"},
@@ -97,8 +97,7 @@ TEST(RedisUrl, Parse_Errors_AreReportedWithoutQuotingTheUrl) {
       {"redis://h?hunter=1", "an option is unknown"},
       {"redis://h?db=hunter", "database is not a number"},
       {"redis://h?client_name=%hunter", "client_name"},
-      // Passwords with characters that must be escaped. Without escapes, the URL is split at the
-      // wrong place.
+      // In these passwords, characters that are not escaped split the URL at the wrong place.
       {"redis://:hun?ter@h", "? as %3F"},
       {"redis://:hun?ter@h", "an @ follows a ?"},
       {"redis://:hun?ter=1&db=2@h", "an @ follows a ?"},

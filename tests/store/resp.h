@@ -1,4 +1,4 @@
-// Redis' protocol on the server's side: parses commands.
+// The server's side of Redis' protocol: parses commands, and encodes strings for replies.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class CommandReader {
  public:
   void Feed(std::string_view bytes) { bytes_.append(bytes); }
 
-  // The next command, or nullopt if it is incomplete.
+  // Removes the next command and returns it. Returns nullopt if it is incomplete.
   std::optional<RedisCommand> Next() {
     std::size_t at = 0;
     const auto count = ReadSize(at);
@@ -32,7 +32,7 @@ class CommandReader {
   }
 
  private:
-  // Parses the number of a line such as "*3\r\n".
+  // Parses the number in a line such as "*3\r\n", which begins at `at`. Moves `at` past the line.
   std::optional<std::size_t> ReadSize(std::size_t& at) const {
     const std::size_t end = bytes_.find("\r\n", at);
     if (end == std::string::npos) return std::nullopt;

@@ -23,7 +23,8 @@ class ScriptRunner {
     sha1_.assign(reply_->str, reply_->len);
   }
 
-  // The elements of the script's reply, or none if it is an error. Valid until the next call.
+  // Runs the script. Returns the elements of the reply, or none if the reply is an error. They are
+  // valid until the next call.
   std::vector<std::string_view> Run(redis::ScriptCall& call, Time now = Time()) {
     return Run(call.Arguments(true, now));
   }
@@ -42,7 +43,7 @@ class ScriptRunner {
   // Whether the last run was decided by lone.lua.
   bool took_short_way() const { return reply_->type == REDIS_REPLY_STRING; }
 
-  // When Redis removes the key; the epoch if there is no such key or it never expires.
+  // When Redis removes the key, or the epoch if the key does not exist or never expires.
   Time ExpiryOf(std::string_view key) {
     Command({"PEXPIRETIME", key});
     return Time(std::chrono::milliseconds(std::max(0LL, reply_->integer)));

@@ -1,5 +1,5 @@
-// A fixture for tests of all kinds of stores: an empty store whose time the test controls. In
-// Redis, it has exactly the permissions that docs/redis.md lists.
+// A fixture for tests of all kinds of stores: an empty store whose time the test controls. A store
+// in Redis has exactly the permissions that docs/redis.md lists.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -80,14 +80,14 @@ class StoreTest : public testing::TestWithParam<std::string> {
     return Check(limit, cost, Mode::kPeek);
   }
 
-  // The number of admitted checks out of `tries` with cost 1.
+  // Runs `tries` checks with cost 1. Returns how many were admitted.
   int Admitted(const Limit& limit, int tries) {
     int admitted = 0;
     for (int i = 0; i < tries; ++i) admitted += Check(limit).admitted ? 1 : 0;
     return admitted;
   }
 
-  // Expects that a cost of 1 is denied until just before `later` has passed, and is then admitted.
+  // Advances the clock by `later`. Expects that cost 1 is admitted then, but is denied just before.
   void ExpectOpensAfter(const Limit& limit, Duration later) {
     clock_.Advance(later - Duration(1));
     EXPECT_FALSE(Peek(limit).admitted) << "too early";

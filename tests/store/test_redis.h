@@ -48,7 +48,7 @@ class TestSingle final : public TestRedis {
   RedisServer server_{{.arguments = UserOfTheManual()}};
 };
 
-// Redis with or without TLS, to clients and among servers.
+// Redis with TLS on all connections (also among servers), or without TLS.
 class TestTls : public TestRedis {
  public:
   explicit TestTls(bool used) : used_(used) {}
@@ -106,7 +106,8 @@ class TestCluster final : public TestTls {
   RedisCluster cluster_{{.tls = used(), .replicas = 1, .arguments = arguments()}};
 };
 
-// Stops Redis before the program exits. OpenSSL must not be used during its cleanup at exit.
+// Stops Redis before the program exits, because OpenSSL must not be used after its cleanup at exit
+// has begun.
 class RunningRedis final : public testing::Environment {
  public:
   TestRedis& OfKind(const std::string& kind) {
@@ -130,7 +131,7 @@ class RunningRedis final : public testing::Environment {
 inline RunningRedis& running_redis = *static_cast<RunningRedis*>(
     testing::AddGlobalTestEnvironment(new RunningRedis));  // owned by GoogleTest
 
-// Main thread of the test only.
+// Must be called on the test's main thread.
 inline TestRedis& RedisOfKind(const std::string& kind) { return running_redis.OfKind(kind); }
 
 }  // namespace sluice::test

@@ -6,7 +6,8 @@
 
 namespace sluice::test {
 
-// Returns false in builds with sanitizers, which replace operator new themselves.
+// Whether allocations are counted. False in builds with sanitizers, which replace operator new
+// themselves.
 bool CountsAllocations();
 
 // The number of allocations since the start, on all threads.

@@ -1,5 +1,5 @@
-// Captures the log during its lifetime, as lines of level and text. Create it before threads that
-// log, and destroy it after them.
+// CapturedLog: captures the log until it is destroyed, as lines of level and text. Create it before
+// the threads that log, and destroy it after they have ended.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ class CapturedLog {
   int CountLines(std::string_view part) const { return static_cast<int>(Lines(part).size()); }
 
  private:
-  // May be read while others log.
+  // May be read while other threads log.
   class Buffer : public std::stringbuf {
    public:
     std::string text() const {

@@ -24,7 +24,7 @@ class Authority {
   const std::string& path() const { return ca_.chain; }
 
   struct Request {
-    std::string name;               // the name of the files
+    std::string name;               // the files' name, and the common name
     std::string alternative_names;  // in openssl's format: "DNS:localhost,IP:127.0.0.1"
     int days = 30;                  // -1: expired yesterday
     std::string_view key = "ec";    // or "rsa"

@@ -1,6 +1,7 @@
-// A library to preload: a name service controlled by a test. Each line of the file CHOSEN_NAMES has
-// an address of the name "redis.test" and the milliseconds that its resolution takes. If the file
-// is empty, the name does not exist. Other names are resolved by the system.
+// A library to preload: a name service that a test controls. The environment variable CHOSEN_NAMES
+// is the path of a file. Each line of the file has an address of the name "redis.test" and the
+// milliseconds that its resolution takes. If the file is empty, the name does not exist. The system
+// resolves all other names.
 #include <dlfcn.h>
 #include <netdb.h>
 

@@ -48,7 +48,7 @@ class FakeCall final : public rpc::Call, public rpc::UnaryResponder, public rpc:
 
   std::optional<std::string_view> authorization;
   bool caller_reads = true;
-  // A test that calls OnCancel sets this. From then on, responses are discarded.
+  // A test that calls OnCancel sets this. From then on, Finish reports that the message is lost.
   bool caller_gone = false;
 
   int finished = 0;

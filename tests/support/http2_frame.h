@@ -34,14 +34,14 @@ struct Http2Frame {
   // The frame in wire format.
   std::string Bytes() const;
 
-  // Removes the first frame of `heard` and returns it, or nullopt if it is incomplete.
+  // Removes the first frame from `heard` and returns it. Returns nullopt if it is incomplete.
   static std::optional<Http2Frame> Take(std::string& heard);
 };
 
 // The client's connection preface.
 inline constexpr char kHttp2Preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// The `size` low bytes of `number`.
+// The `size` lowest bytes of `number`, the most significant first.
 std::string BigEndian(std::uint32_t number, std::size_t size);
 
 }  // namespace sluice::test

@@ -10,7 +10,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `address` is host:port with a numeric host. Waits up to 5 s for each part of the response.
+// `address` is host:port with an IPv4 address. Waits up to 5 s for each part of the response.
 HttpAnswer HttpGet(const std::string& address, const std::string& path);
 
 }  // namespace sluice::test

@@ -2,7 +2,7 @@
 # Installs npm packages for a test, in exactly the versions of a package-lock.json.
 #   install_npm.sh SOURCE DIRECTORY
 # Installs the packages of SOURCE/package-lock.json into DIRECTORY/node_modules. If they are already
-# there, it does nothing and needs no network.
+# there, the script does nothing and needs no network.
 set -euo pipefail
 source=$1
 directory=$2
@@ -20,8 +20,8 @@ done
 cp "$source/package.json" "$source/package-lock.json" "$directory"
 # No package needs to run its install scripts.
 if ! npm ci --prefix "$directory" --ignore-scripts --no-audit --no-fund --no-update-notifier; then
-  echo "install_npm.sh: npm ci has failed, so tests of $source cannot run. It fetches the packages of" \
-    "$source/package-lock.json from the npm registry: is there a network?" >&2
+  echo "install_npm.sh: npm ci has failed, so tests of $source cannot run. npm fetches the" \
+    "packages of $source/package-lock.json from the npm registry: is there a network?" >&2
   exit 1
 fi
 cp "$source/package-lock.json" "$directory/installed.json"

@@ -25,8 +25,8 @@ class ManualLoop final : public net::Loop {
     SetCurrent(nullptr);
   }
 
-  // Runs an iteration, which begins `later` plus 1 ns after the previous one. `work` runs instead
-  // of the events.
+  // Runs an iteration that begins `later` plus 1 ns after the previous one. Where another loop
+  // handles events, `work` runs.
   void RunIteration(const Task& work = {}, Duration later = {}) {
     BeginIteration(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
     if (work) work();
@@ -34,7 +34,7 @@ class ManualLoop final : public net::Loop {
     EndIteration();
   }
 
-  // Runs iterations until no task is posted. Returns their number.
+  // Runs iterations until no posted task is left. Returns the number of iterations.
   int RunUntilIdle() {
     int turns = 0;
     for (; !tasks_.empty(); ++turns) RunIteration();
@@ -50,7 +50,7 @@ class ManualLoop final : public net::Loop {
   std::unique_ptr<net::ConnectAttempt> Connect(const Address&, Duration, net::FlushStage stage,
                                                net::ConnectDone done) override;
 
-  // The last requested connection, or null.
+  // The newest connection, or null if it was destroyed or there is none.
   Wire* wire() const { return wire_; }
 
  private:
@@ -77,7 +77,7 @@ class ManualLoop::Wire final : public net::Transport {
   // The bytes sent since the last call.
   std::string TakeSent() { return std::exchange(sent_, {}); }
 
-  // Call it within an iteration.
+  // Must be called within an iteration.
   void Receive(std::string_view bytes) {
     if (protocol_ != nullptr) protocol_->Receive(bytes);
   }

@@ -27,7 +27,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
 }
 
 std::vector<std::string> EnvironmentWith(const std::vector<std::string>& additions) {
-  std::vector<std::string> all = additions;  // the first of equal names counts
+  std::vector<std::string> all = additions;  // if a name occurs twice, the first value counts
   for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
   return all;
 }
@@ -55,7 +55,7 @@ Process::~Process() {
 }
 
 // Between fork and exec, only async-signal-safe calls are allowed. So all memory is allocated
-// before.
+// before the fork.
 void Process::Spawn(const Options& options, int output) {
   std::vector<std::string> arguments = options.argv;
   std::vector<std::string> environment = EnvironmentWith(options.environment);

@@ -1,6 +1,6 @@
-// A child process. A separate thread reads its output. The destructor kills and reaps it. If the
-// thread that started it ends, the kernel kills the process, so start processes on the test's main
-// thread.
+// A child process. A separate thread reads its output. The destructor kills and reaps the process.
+// If the thread that started the process ends, the kernel kills the process. So start processes on
+// the test's main thread.
 //
 // The functions that return output are thread-safe, the others are not.
 #pragma once
@@ -22,7 +22,7 @@ class Process {
  public:
   struct Options {
     std::vector<std::string> argv;         // argv[0] is the program's path
-    std::vector<std::string> environment;  // NAME=value, added to this process' environment
+    std::vector<std::string> environment;  // NAME=value, added to the test program's environment
   };
 
   explicit Process(const Options& options);
@@ -33,12 +33,12 @@ class Process {
   pid_t pid() const { return pid_; }
   void Signal(int signal);
 
-  // Waits for the exit status, or 128 + signal if a signal ended it. Returns nullopt after
-  // `timeout`.
+  // Waits until the process ends. Returns its exit status, or 128 + the signal's number if a signal
+  // ended it. Returns nullopt after `timeout`.
   std::optional<int> Wait(std::chrono::milliseconds timeout);
 
-  // Waits for the first line of stdout or stderr that contains `text`. Returns nullopt on a timeout
-  // or at the end of the output.
+  // Waits for the first line of stdout or stderr that contains `text`. Returns nullopt after
+  // `timeout`, or if the output ends without such a line.
   std::optional<std::string> WaitForLine(std::string_view text, std::chrono::milliseconds timeout);
 
   // The number of lines so far that contain `text`.

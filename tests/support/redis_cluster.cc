@@ -142,7 +142,7 @@ void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
   auto owner = nodes_[to]->Connect();
   const bool greater = WaitUntil(kTopologyTimeout, [&] {
-    owner.Text({"CLUSTER", "BUMPEPOCH"});  // above all epochs that it has received
+    owner.Text({"CLUSTER", "BUMPEPOCH"});  // exceeds all epochs that `to` has received
     return EpochOf(from) < EpochOf(to);
   });
   Require(greater, "the new owner of a slot gets no greater epoch");

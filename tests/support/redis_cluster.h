@@ -1,5 +1,5 @@
 // A Redis Cluster of real processes on free ports. The masters share the slots, and each has the
-// same number of replicas. Nodes can be added and slots moved.
+// same number of replicas. Masters can be added, and slots can be moved.
 //
 // Not thread-safe.
 #pragma once
@@ -34,13 +34,14 @@ class RedisCluster {
   RedisServer& node(std::size_t index) { return *nodes_[index]; }
   std::size_t size() const { return nodes_.size(); }
 
-  // A URL with the first two nodes. `login` precedes the hosts: "sluice:secret@".
+  // A URL with the first two nodes. `login`, such as "sluice:secret@", precedes the hosts.
   std::string Url(const std::string& login = "") const;
 
-  // The node that owns a slot, according to the first live node.
+  // The index of the node that owns a slot, according to the first live node.
   std::size_t OwnerOf(std::uint16_t slot);
 
-  // The steps to move a slot: BeginMove, MoveKeys once or repeatedly, FinishMove. Move does all.
+  // The steps to move a slot: BeginMove, MoveKeys once or repeatedly, FinishMove. Move does
+  // all of these.
   void BeginMove(std::uint16_t slot, std::size_t to);
   // Moves at most `count` keys. Returns the number of moved keys.
   std::size_t MoveKeys(std::uint16_t slot, std::size_t to, std::size_t count = 1000);
@@ -51,7 +52,7 @@ class RedisCluster {
   // others learn of it with its next ping.
   void AwaitAllSlotsServed();
 
-  // Kills a node as a crash would. Later functions do not use the node.
+  // Kills a node, as a crash would. From then on, OwnerOf, AwaitAllSlotsServed and Flush skip it.
   void Kill(std::size_t index);
 
   // Empties all masters.

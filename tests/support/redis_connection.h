@@ -26,7 +26,7 @@ class RedisConnection {
   // The elements of an array reply as text. Nested arrays are flattened.
   std::vector<std::string> List(const Command& command);
 
-  // The error of a command, or an empty string. Does not end the program.
+  // The error in the reply to a command, or an empty string. The error does not end the program.
   std::string ErrorOf(const Command& command);
 
   // The number of calls of a command, by clients and by scripts.
@@ -35,7 +35,7 @@ class RedisConnection {
   // Makes the server save its data and exit. Must be the last command.
   void Shutdown();
 
-  // All keys of the selected database except the list of servers, by SCAN.
+  // All keys of the selected database, except the key of the fleet's list of servers.
   std::vector<std::string> Keys();
 
  private:

@@ -49,7 +49,7 @@ void RedisSentinels::StartSentinel(const Options& options) {
   sentinel->port = FreePort();
   const std::string config = sentinel->dir.path() / "sentinel.conf";
   std::ofstream file(config);
-  // Pairs of a flag and its value, such as "--tls-cert-file" and the name of a file.
+  // options.tls has pairs: a flag, such as "--tls-cert-file", and its value.
   for (std::size_t i = 0; i < options.tls.size(); i += 2) {
     file << options.tls[i].substr(2) << ' ' << options.tls[i + 1] << '\n';
   }
@@ -94,8 +94,8 @@ RedisServer& RedisSentinels::master() {
   return **found;
 }
 
-// A sentinel refuses if it does not know a healthy replica yet, or if the last failover is too
-// recent.
+// A sentinel refuses the command if it does not know a healthy replica yet, or if the last failover
+// is too recent. So the command is repeated.
 void RedisSentinels::Failover() {
   const RedisServer& before = master();
   const bool begun = WaitUntil(kTopologyTimeout, [&] {

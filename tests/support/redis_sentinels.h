@@ -26,15 +26,15 @@ class RedisSentinels {
     std::vector<std::string> arguments;  // of each redis-server
   };
 
-  // Returns when the sentinels know each other and the replicas.
+  // Returns when the first sentinel knows the other sentinels and the replicas.
   explicit RedisSentinels(const Options& options);
 
-  // `login` precedes the hosts: "sluice:secret@".
+  // `login`, such as "sluice:secret@", precedes the hosts.
   std::string Url(const std::string& login = "") const;
 
-  // The current master according to the sentinels.
+  // The current master, according to the first live sentinel.
   RedisServer& master();
-  // Makes a sentinel fail over to a replica, and waits until it is the master.
+  // Makes a sentinel begin a failover, and waits until another server is the master.
   void Failover();
   // Waits until a server other than `before` is the master.
   void WaitForOther(const RedisServer& before);

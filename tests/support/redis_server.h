@@ -1,6 +1,6 @@
 // A real redis-server, by default without persistence, on a unix socket and optionally on a free
-// TCP port of 127.0.0.1. It can be killed, restarted at the same addresses and paused.
-// RedisSentinels and RedisCluster start several.
+// TCP port of 127.0.0.1. It can be killed, paused, and restarted at the same addresses.
+// RedisSentinels and RedisCluster start several servers.
 //
 // Not thread-safe.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace sluice::test {
 
-// A free TCP port of 127.0.0.1. If another process takes it before the caller does, the caller's
-// start fails with an error.
+// A free TCP port of 127.0.0.1. If another process takes it first, the server that should listen on
+// it does not start.
 int FreePort();
 
-// The program that tests start: the value of SLUICE_REDIS_SERVER, such as valkey-server, or
-// redis-server.
+// The path of the program that tests start. The environment variable SLUICE_REDIS_SERVER can set
+// it, for example to the path of valkey-server. The default is redis-server.
 std::string RedisProgram();
 
 // The time within which the nodes of a topology agree, even on a busy machine.
@@ -31,13 +31,13 @@ class RedisServer {
  public:
   struct Options {
     bool tcp = false;
-    bool tls = false;                      // the TCP port is TLS; `arguments` name the certificate
+    bool tls = false;                      // TCP with TLS; `arguments` name the certificate
     std::vector<std::string> arguments;    // as on redis-server's command line
     std::vector<std::string> environment;  // NAME=value
   };
 
   RedisServer() : RedisServer(Options{}) {}
-  // Returns when the server answers.
+  // Returns when the server accepts connections.
   explicit RedisServer(const Options& options);
 
   // Starts the server again at the same addresses.
@@ -52,7 +52,7 @@ class RedisServer {
 
   std::string socket_path() const { return dir_.path() / "redis.sock"; }
   std::string url() const { return "unix://" + socket_path(); }
-  // host:port. REQUIRES: Options::tcp
+  // host:port. REQUIRES: Options::tcp or Options::tls
   std::string tcp_address() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
   pid_t pid() const { return process_->pid(); }

@@ -1,4 +1,5 @@
-// Certificates from a new authority for redis-server, which then requires client certificates.
+// Certificates of a new authority, for redis-server and for a client. With these arguments,
+// redis-server requires client certificates.
 #pragma once
 
 #include <string>

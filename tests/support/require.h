@@ -6,7 +6,8 @@
 
 namespace sluice::test {
 
-// Unless `holds`: prints `what`, and ends the program and the processes that it has started.
+// If `holds` is false, prints `what` and aborts the program. Each Process that the program has
+// started is killed, too.
 void Require(bool holds, std::string_view what);
 
 }  // namespace sluice::test

@@ -1,10 +1,12 @@
-// A library to preload: shifts the process' wall clock by SLUICE_CLOCK_SHIFT seconds, which may be
-// negative. The monotonic clock does not change. With SLUICE_CLOCK_FILE instead, the 8 bytes of
-// that file are the seconds, and may change at any time. With FROZEN_CLOCK_FILE, the 8 bytes of
-// that file are the time in µs, which changes only when the file changes. The library is for
-// redis-server, whose allocator does not work with libfaketime (libfaketime's issue 130). This
-// library makes system calls directly: other functions might call it again while libraries are
-// still being loaded.
+// A library to preload: changes the wall clock of a process, but not its monotonic clock. An
+// environment variable sets the time:
+//   SLUICE_CLOCK_SHIFT  seconds that are added to the time; may be negative
+//   SLUICE_CLOCK_FILE   a file whose 8 bytes are these seconds; they may change at any time
+//   FROZEN_CLOCK_FILE   a file whose 8 bytes are the time in µs; it changes only with the file
+//
+// libfaketime does not work with redis-server's allocator (libfaketime's issue 130). This library
+// makes system calls directly, because other functions might call the library again while libraries
+// are still being loaded.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -20,7 +20,7 @@ Process::Options CommandLine(const TempDir& dir, const SluiceServer::Options& op
   return command;
 }
 
-// The value of `name=` in a line of space-separated pairs.
+// The value of `name` in a line of pairs NAME=VALUE, separated by spaces.
 std::string ValueOf(const std::string& line, const std::string& name) {
   const std::size_t at = line.find(name + "=");
   Require(at != std::string::npos, "no " + name + "= in: " + line);

@@ -18,7 +18,7 @@ class SluiceServer {
   struct Options {
     std::string rules;                     // YAML of one domain
     std::string redis_url;                 // empty: the embedded store
-    std::vector<std::string> flags;        // added to the flags of this class
+    std::vector<std::string> flags;        // added to the flags that this class sets
     std::vector<std::string> environment;  // NAME=value
   };
 

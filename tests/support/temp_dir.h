@@ -17,7 +17,7 @@ class TempDir {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file and creates its parent directories. Returns its path.
+  // Writes a file, and creates its parent directories. Returns the file's path.
   std::string Write(std::string_view name, std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-"""One check of requests, tokens and money of a language model's customers: by gRPC, in batches and
-streams, as JSON and by /v1/auth, with the embedded store and with Redis.
+"""Limits of a language model's customers: one check takes requests, tokens and money. Checks arrive
+by gRPC (also in batches and streams), as JSON and by /v1/auth, with the embedded store and Redis.
 
 Usage: amounts_test.py SLUICE SLUICED PYTHON_PROTO
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[3])
 import running
 from doors import LIMITER, Grpc, Http, api
 
-# Nothing refills or ends while the test runs.
+# No bucket refills and no window ends while the test runs.
 RULES = """
 domain: llm
 rules:
@@ -45,7 +45,7 @@ def request_of(customer, mode=api.MODE_CONSUME, cost=None, attributes=None, **am
 
 
 def text_of(answer):
-    """The decision and, for each limit, the units that are left / the units that were taken."""
+    """The decision and, for each limit, LEFT/UNITS: the units left, and the units of the check."""
     text = api.Decision.Name(answer.decision).removeprefix("DECISION_").lower()
     return " ".join([text, *(f"{it.remaining}/{it.units}" for it in answer.limits)])
 
@@ -76,7 +76,7 @@ class AmountsTest:
         self.assertIsInstance(answer, bytes, answer)
         return api.CheckLimitResponse.FromString(answer)
 
-    def test_all_limits_take_their_units_or_no_limit_does(self):
+    def test_all_limits_take_their_units_or_none_does(self):
         self.assertEqual(text_of(self.check(input=20, output=10)), "allowed 2/1 70/30 790/210")
         self.assertEqual(text_of(self.check(output=60)), "denied 2/1 70/60 790/900")
         self.assertEqual(text_of(self.check(input=71)), "denied 2/1 70/71 790/213")
@@ -94,7 +94,7 @@ class AmountsTest:
                          "allowed 2/0 27/2 1/6")
         self.assertEqual(text_of(self.check()), "allowed 1/1 27/0 1/0")
 
-    def test_peeks_and_checks_of_nothing_take_nothing(self):
+    def test_peeks_and_checks_without_units_take_nothing(self):
         self.assertEqual(text_of(self.check(api.MODE_PEEK, input=101)), "denied 3/1 100/101 1000/303")
         self.assertEqual(text_of(self.check(cost=0, input=0)), "allowed 3/0 100/0 1000/0")
         self.assertEqual(text_of(self.check(cost=0, input=5)), "allowed 3/0 95/5 985/15")
@@ -127,7 +127,7 @@ class AmountsTest:
         (streamed,) = api.CheckLimitsResponse.FromString(frame).results
         self.assertEqual(text_of(streamed.response), "denied 1/0 0/1 700/15")
 
-    def test_slots_are_the_units_that_their_limit_counts(self):
+    def test_one_slot_is_held_for_each_counted_unit(self):
         attributes = {"gpu": "1"}
         held = self.check(attributes=attributes, gpus=3)
         self.assertEqual(text_of(held), "allowed 2/1 100/0 1000/0 1/3")
@@ -142,7 +142,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check(api.MODE_PEEK, attributes=attributes, gpus=4)),
                          "allowed 1/1 100/0 1000/0 4/4")
 
-    def test_json_has_amounts_and_names_errors(self):
+    def test_json_has_amounts_and_errors_name_the_field(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 20, "output": "10", "tokns": 1}}
         status, text = self.http.ask("POST", "/v1/check", check)

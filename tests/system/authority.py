@@ -9,7 +9,7 @@ def openssl(*arguments):
 
 
 class Authority:
-    """Makes NAME.pem and NAME.key in its folder."""
+    """A certificate authority. `issue` writes NAME.pem and NAME.key to its folder."""
 
     def __init__(self, folder, name="ca"):
         self.folder = folder

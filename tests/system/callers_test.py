@@ -1,4 +1,4 @@
-"""The permissions at every entry point: with and without the setting `callers`.
+"""The permissions of callers at every entry point, with and without the setting `callers`.
 
 Usage: callers_test.py SLUICED PYTHON_PROTO
 """
@@ -76,7 +76,7 @@ def start(settings):
 
 
 def start_proxy(http):
-    """The address of an nginx on this machine that forwards everything."""
+    """Starts an nginx on this machine that forwards all requests to `http`. Returns its address."""
     folder = running.directory()
     port = running.free_port()
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -103,7 +103,7 @@ class DoorsTest(unittest.TestCase):
         return Grpc(self.sluiced.grpc, name and f"token-of-{name}")
 
     def https(self, name=None):
-        """Directly, and through a proxy on this machine."""
+        """Two clients: one connects directly, the other through a proxy on this machine."""
         token = name and f"token-of-{name}"
         return Http(self.sluiced.http, token), Http(self.proxy, token)
 
@@ -145,7 +145,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(doors.pop(door), "PERMISSION_DENIED", door)
         self.assertEqual(set(doors.values()), {"UNAUTHENTICATED"}, "entry points of operators")
         self.assertEqual(caller.check("bank"), "PERMISSION_DENIED")
-        self.assertEqual(caller.check("unknown"), "PERMISSION_DENIED", "the same if there is no such domain")
+        self.assertEqual(caller.check("unknown"), "PERMISSION_DENIED", "no such domain")
         for over_http in self.https("checkout"):
             statuses = {door: answer[0] for door, answer in over_http.doors().items()}
             self.assertEqual(statuses, {
@@ -185,7 +185,7 @@ class DoorsTest(unittest.TestCase):
                          "PERMISSION_DENIED", "a lease of another domain")
         self.assertIsInstance(billing.call(LIMITER + "RenewLease", renewal), bytes)
 
-    def test_each_check_of_a_batch_is_judged_separately(self):
+    def test_each_check_of_a_batch_is_authorized_separately(self):
         batch = api.CheckLimitsRequest(checks=[
             check_of(), check_of("bank"), check_of(mode=api.MODE_CHARGE), check_of()])
         caller = self.grpc("checkout")
@@ -195,7 +195,7 @@ class DoorsTest(unittest.TestCase):
             results = api.CheckLimitsResponse.FromString(answer).results
             self.assertEqual(sorted(result.error.code for result in results), [0, 0, 7, 7])
 
-    def test_metrics_and_rules_need_their_rights(self):
+    def test_scrapers_read_metrics_and_operators_read_rules(self):
         for scraper in self.https("prometheus"):
             status, text = scraper.ask("GET", "/metrics")
             self.assertEqual(status, 200)
@@ -207,7 +207,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(status, 200)
             self.assertIn('"rule":"shop-pay"', text)
 
-    def test_unknown_callers_cannot_use_up_the_places_for_calls(self):
+    def test_unknown_callers_cannot_exhaust_the_limit_of_open_calls(self):
         """One address begins 60,000 calls and completes none of them."""
         head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
         calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head)
@@ -230,21 +230,21 @@ class DoorsTest(unittest.TestCase):
 
         file = self.folder / "bank"
         file.write_text("token-of-bank\nits-next\n", encoding="utf-8")
-        running.wait_until(lambda: decides("its-next"), 30, "the next token is known")
+        running.wait_until(lambda: decides("its-next"), 30, "the next token is valid")
         self.assertTrue(decides("token-of-bank"), "both tokens are valid while the file has both")
         file.write_text("its-next\n", encoding="utf-8")
-        running.wait_until(lambda: not decides("token-of-bank"), 30, "the first is invalid")
+        running.wait_until(lambda: not decides("token-of-bank"), 30, "the first token is invalid")
         file.write_text("\n", encoding="utf-8")
         running.wait_until(lambda: any("stay in use" in it for it in self.sluiced.heard), 30,
-                           "an empty file is noticed")
+                           "the log reports the empty file")
         self.assertTrue(decides("its-next"))
         self.assertNotIn("its-next", "".join(self.sluiced.heard))
         file.write_text("token-of-bank\n", encoding="utf-8")
-        running.wait_until(lambda: decides("token-of-bank"), 30, "the first is valid again")
+        running.wait_until(lambda: decides("token-of-bank"), 30, "the first token is valid again")
 
 
 class WithoutCallersTest(unittest.TestCase):
-    def test_without_callers_everybody_may_only_check(self):
+    def test_without_callers_only_admin_entry_points_are_refused(self):
         sluiced, _ = start("{{}}")
         answers = Grpc(sluiced.grpc).doors()
         for door in (*ADMIN_CALLS, "Watch"):

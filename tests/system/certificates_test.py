@@ -1,5 +1,6 @@
-"""Certificates and secrets of a running sluiced: one certificate for every entry point. Callers
-are identified by their certificates. All of these are replaced without a restart.
+"""Certificates and secrets of a running sluiced. Every entry point has the same certificate.
+Callers are identified by theirs. sluiced's certificate and Redis' password are replaced without a
+restart.
 
 Usage: certificates_test.py SLUICED PYTHON_PROTO
 """
@@ -167,7 +168,7 @@ class TlsTest(unittest.TestCase):
         self.assert_answered(client)
 
     def shown(self, address, alpn=None):
-        """The serial number of the certificate that a new connection gets."""
+        """The serial number of the certificate that the server sends on a new connection."""
         context = self.context("checkout")
         context.set_alpn_protocols([alpn] if alpn else ["http/1.1"])
         host, port = address.rsplit(":", 1)
@@ -187,7 +188,7 @@ class TlsTest(unittest.TestCase):
                 self.assertGreater(caller.result(), 0)
 
     def calls_until(self, end):
-        """Makes calls, each on a new connection. Returns their number."""
+        """Makes calls until `end` is set, each on a new connection. Returns their number."""
         calls = 0
         while not end.is_set():
             answer = self.over_http("checkout").ask("GET", "/v1/auth?domain=shop")

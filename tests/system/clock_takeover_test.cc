@@ -1,6 +1,6 @@
 // A failover to a Redis whose clock is an hour wrong: the replica takes over the primary's address
-// and counters. No counter admits more than its limit, and none is blocked for longer than its
-// window.
+// and counters. If its clock is behind, no counter admits more than its limit, and none is blocked
+// for much longer than its window. If its clock is ahead, the counters admit as much as new ones.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -66,7 +66,7 @@ class TakeoverTest : public testing::Test {
     fleet_.emplace(Fleet::Options{.rules = Rules(), .servers = 2}, &*primary_);
   }
 
-  // How many of `tries` checks of each rule are admitted.
+  // For each rule, sends `tries` checks. Returns how many were admitted.
   std::map<std::string, int> Admitted(int tries) {
     std::map<std::string, int> admitted;
     for (const auto& [name, limit] : kLimits) {
@@ -104,7 +104,7 @@ class TakeoverTest : public testing::Test {
   std::optional<Fleet> fleet_;
 };
 
-TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
+TEST_F(TakeoverTest, ClockAnHourBehind_AddsNoUnitsAndBlocksNoCounterForLong) {
   StartPair(3600);
   const auto sound = Admitted(2 * kLimit);
   for (const auto& [name, admitted] : sound) EXPECT_GE(admitted, kLimit) << name;
@@ -130,17 +130,17 @@ TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
     }
     return opened.size() == kLimits.size();
   })) << "a step back has blocked a counter";
-  // A sliding window may open a segment late.
+  // A sliding window may admit the next check one segment too late.
   for (const auto& [name, after] : opened) EXPECT_LE(after, kWindow + milliseconds(600)) << name;
 }
 
-TEST_F(TakeoverTest, ClockAnHourAhead_GrantsAsMuchAsANewCounter) {
+TEST_F(TakeoverTest, ClockAnHourAhead_CountersAdmitAsMuchAsNewOnes) {
   StartPair(-3600);
   for (const auto& [name, admitted] : Admitted(2 * kLimit)) EXPECT_GE(admitted, kLimit) << name;
   TakeOver();
   for (const auto& [name, admitted] : Admitted(2 * kLimit)) {
     EXPECT_GE(admitted, kLimit) << name << " is still blocked";
-    EXPECT_LE(admitted, 2 * kLimit - 1) << name << " grants more than a fresh counter";
+    EXPECT_LE(admitted, 2 * kLimit - 1) << name << " admits more than a new counter";
   }
 }
 

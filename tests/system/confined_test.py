@@ -1,5 +1,5 @@
-"""sluiced as it should run: without root, on a read-only file system. And no log line, page, message
-or process list contains a secret.
+"""Runs sluiced as it should run: without root, on a read-only file system. No log line, page,
+message or process list may contain a secret.
 
 Usage: confined_test.py SLUICED PYTHON_PROTO
 """
@@ -33,7 +33,7 @@ callers:
   checkout: {{token_file: {folder}/caller, domains: [shop]}}
 """
 NOBODY = "65534"
-# Makes every mount of its own mount namespace read-only, then gives up all privileges.
+# Makes the mounts of a new mount namespace read-only, gives up all privileges, and runs a command.
 CONFINED = ["unshare", "--mount", "sh", "-euc", """
     findmnt --raw --noheadings --output TARGET | while read -r mount; do
       mount -o remount,bind,ro "$mount" 2>/dev/null || true

@@ -31,7 +31,7 @@ class ConsoleTest(unittest.TestCase):
         cls.port, cls.token = int(url.group(1)), url.group(2)
 
     def ask(self, method, path, body=None, token="", **headers):
-        """The status, the headers and the body of the answer; in the names of `headers`, _ stands for -."""
+        """Returns the answer's status, headers and body. In `headers`, _ in a name stands for -."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         self.addCleanup(connection.close)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -72,7 +72,7 @@ class ConsoleTest(unittest.TestCase):
             self.assertEqual(status, 401)
 
     def test_other_host_names_are_refused(self):
-        """DNS rebinding: the name of another page's site now points to this machine."""
+        """DNS rebinding: the host name of a foreign page now points to this machine."""
         others = ["evil.test", f"evil.test:{self.port}", "127.0.0.1", "localhost",
                   f"127.0.0.1:{self.port + 1}", f"127.0.0.1.evil.test:{self.port}",
                   f"[::1]:{self.port}", f"localhost.:{self.port}"]
@@ -82,7 +82,7 @@ class ConsoleTest(unittest.TestCase):
         for host in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
             self.assertEqual(self.ask("GET", "/api/state", Host=host)[0], 200, host)
 
-    def test_pages_of_other_sites_are_refused_even_with_the_token(self):
+    def test_requests_from_other_sites_are_refused_even_with_the_token(self):
         for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"},
                         {"Origin": f"http://127.0.0.1:{self.port + 1}"},
                         {"Sec_Fetch_Site": "cross-site"}):
@@ -97,7 +97,7 @@ class ConsoleTest(unittest.TestCase):
             self.assertNotIn("Access-Control-Allow-Origin", headers)
         self.assertEqual(self.ask("OPTIONS", "/api/reset?server=0")[0], 405)
 
-    def test_changes_need_post(self):
+    def test_explain_and_reset_need_post(self):
         for path in ("/api/explain?server=0", "/api/reset?server=0"):
             self.assertEqual(self.ask("GET", path)[0], 405)
 
@@ -108,7 +108,7 @@ class ConsoleTest(unittest.TestCase):
         with socket.socket(socket.AF_INET6) as caller:
             self.assertNotEqual(caller.connect_ex(("::1", self.port)), 0)
 
-    def test_state_has_the_decisions(self):
+    def test_state_has_the_most_used_keys(self):
         self.server.check(2, "endpoint=/orders")
 
         def used():

@@ -1,10 +1,11 @@
-// A control plane for xds_test.py: aggregated discovery of rules on gRPC for Node.
+// A control plane for tests, run by control_plane.py: serves rules by aggregated discovery (ADS),
+// with gRPC for Node.
 //
 //   node control_plane.js PROTO_DIRECTORY NODE_MODULES ADDRESS [CA CERTIFICATE KEY]
 //
 // Each line of standard input is a command in JSON: {"send": {version, resources}},
-// {"large": {version, domains, descriptors}}, or {"end": true}, which ends all streams. Each line of
-// standard output is a request of a client.
+// {"large": {version, domains, descriptors}}, or {"end": true}, which ends all streams. The first
+// line of standard output is "listening PORT". Each further line is a client's request, in JSON.
 'use strict';
 
 const fs = require('fs');
@@ -55,7 +56,7 @@ function send({version, resources}) {
   for (const call of streams) call.write(response);
 }
 
-// A set of domains × descriptors rules, made here.
+// Makes `domains` resources with `descriptors` rules each, and sends them.
 function sendLarge({version, domains, descriptors}) {
   const resources = Array.from({length: domains}, (_, i) => ({
     name: `large/${i}`,

@@ -1,4 +1,4 @@
-"""A control plane for tests of rules by xDS: control_plane.js, and the requests of its clients."""
+"""Runs control_plane.js, a control plane for tests of rules by xDS, and reads its output."""
 
 import json
 import pathlib
@@ -8,12 +8,12 @@ import threading
 import unittest
 
 TIMEOUT = 60
-# For the largest sets: the thread that compiles them has a low priority.
+# The largest sets take long: the thread that compiles them has a low priority.
 LARGE_SET_TIMEOUT = 400
 
 
 def config(domain, requests, unit="YEAR", name=""):
-    """A resource. By default its limit is for a year, which does not end during a test."""
+    """A resource. By default, its limit is per year, so that no window ends during a test."""
     limit = {"requests_per_unit": requests}
     if unit:
         limit["unit"] = unit

@@ -1,4 +1,4 @@
-"""Every entry point of a sluiced, called in the same way: its answer in one word."""
+"""Calls the entry points of a sluiced, by gRPC and by HTTP."""
 
 import http.client
 import json
@@ -27,14 +27,14 @@ def varint(number):
 
 
 def field(number, value):
-    """A field of protobuf: a number, or the bytes of a text or message."""
+    """An encoded protobuf field. Its value is a number, or the bytes of a string or message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def descriptor_of(value=b"x", hits=None, negative=False, unit=None):
-    """The entry user=VALUE. If `unit` is given, the descriptor has a limit of its own."""
+    """A descriptor with the entry user=VALUE. If `unit` is given, it has a limit of its own."""
     descriptor = field(1, field(1, b"user") + field(2, value))
     if unit is not None:
         descriptor += field(2, field(1, 5) + field(2, unit))
@@ -57,7 +57,7 @@ class Grpc:
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
 
     def call(self, path, request):
-        """The response's bytes, or the name of the error's code."""
+        """Returns the response's bytes, or, if the call fails, the name of its status code."""
         method = self.channel.unary_unary(path)
         try:
             return method(request, metadata=self.metadata, timeout=TIMEOUT)
@@ -65,7 +65,7 @@ class Grpc:
             return error.code().name
 
     def stream(self, path, *requests):
-        """As call, for a stream: the list of its responses."""
+        """Like `call`, but calls a stream, and returns the list of its responses."""
         method = self.channel.stream_stream(path)
         try:
             return list(method(iter(requests), metadata=self.metadata, timeout=TIMEOUT))
@@ -81,12 +81,12 @@ class Grpc:
         return self.call(ENVOY + "ShouldRateLimit", envoy_request(*arguments, **named))
 
     def is_over(self, *arguments, **named):
-        """Whether Envoy gets OVER_LIMIT instead of OK."""
+        """Returns True if Envoy gets OVER_LIMIT, and False if it gets OK."""
         return {b"\x08\x01": False, b"\x08\x02": True}[
             self.should_rate_limit(*arguments, **named)[:2]]
 
     def doors(self):
-        """The answer of each entry point except health, which reveals nothing."""
+        """The answers of Sluice's own entry points and of reflection, by name."""
         batch = api.CheckLimitsRequest(checks=[check_of()]).SerializeToString()
         return {
             "CheckLimit": self.call(LIMITER + "CheckLimit", check_of().SerializeToString()),

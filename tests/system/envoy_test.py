@@ -1,4 +1,4 @@
-"""Envoy's rate limit service as Envoy uses it: hostile requests, a Redis that stops, health, TLS.
+"""Envoy's rate limit service: hostile requests, health checks, TLS, and a Redis that stops.
 
 Usage: envoy_test.py SLUICED PYTHON_PROTO
 """
@@ -24,7 +24,7 @@ descriptors: [{{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}
 
 
 def start():
-    """Returns a caller of a sluiced, the process of its Redis, and the process of the sluiced."""
+    """Starts a Redis and a sluiced. Returns a caller of the sluiced, and both processes."""
     folder = running.directory()
     rules = folder / "rules"
     rules.mkdir()
@@ -60,7 +60,7 @@ class HostileRequestsTest(unittest.TestCase):
             "a value that is not UTF-8": envoy_request("edge", value=b"\xc3\x28"),
             "a domain that is not UTF-8": field(1, b"\xff") + field(2, descriptor_of()),
             "a message cut short": envoy_request("edge")[:-1],
-            "no message at all": b"\xff" * 20,
+            "bytes that are not a message": b"\xff" * 20,
         }
         for name, request in rows.items():
             self.assertEqual(self.ask(request), "INVALID_ARGUMENT", name)
@@ -80,7 +80,7 @@ class HostileRequestsTest(unittest.TestCase):
             self.assertEqual(self.ask(many + more_descriptors), "INVALID_ARGUMENT")
         self.assertTrue(self.envoy.is_over("edge", value=b"crowd"))
 
-    def test_health_knows_the_name_that_envoy_uses(self):
+    def test_health_is_serving_for_the_name_that_envoy_uses(self):
         for name in (b"", b"ratelimit"):
             health = self.envoy.call("/grpc.health.v1.Health/Check", name and field(1, name))
             self.assertEqual(health, b"\x08\x01")

@@ -1,5 +1,5 @@
-// A fleet under load: several sluiced that share one redis-server, or one sluiced with the embedded
-// store, and callers spread evenly over them.
+// A fleet under load: several sluiced that share one Redis or cluster, or one sluiced with the
+// embedded store. The callers are spread evenly over the servers.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -36,11 +36,12 @@ struct Answer {
 
 using Answers = std::vector<Answer>;
 
-// A load from threads that each send one check after another.
+// A load from several threads. Each thread waits for its answer before it sends the next check.
 struct Load {
   int callers = 64;
   int checks = std::numeric_limits<int>::max();  // the total
-  // Arrivals a second in total, independent of the answers. 0: each thread waits for its answer.
+  // Checks a second, from all threads together. If an answer comes late, its thread sends the next
+  // check late. 0: as fast as the answers come.
   double rate = 0;
   std::function<v1::CheckLimitRequest(int index)> request;  // thread-safe
   std::function<bool()> go_on = [] { return true; };        // thread-safe
@@ -50,8 +51,7 @@ struct Load {
 // timeout would lead to answers from the fallback.
 enum class StoreTimeout { kDefault, kLong };
 
-// Thread-safe, except for construction and destruction. Each call has a deadline of one second,
-// which no answer may exceed.
+// Thread-safe, except for construction and destruction. Each call has a deadline of one second.
 class Fleet {
  public:
   struct Options {
@@ -60,10 +60,10 @@ class Fleet {
     StoreTimeout store_timeout = StoreTimeout::kLong;
   };
 
-  // On `redis`, which must outlive the fleet; nullptr: on embedded stores.
+  // The servers use `redis`, which must outlive the fleet. nullptr: each has an embedded store.
   Fleet(const Options& options, RedisServer* redis)
       : Fleet(options, redis != nullptr ? redis->url() : "") {}
-  // An empty URL: on embedded stores.
+  // If the URL is empty, each server has an embedded store.
   Fleet(const Options& options, const std::string& redis_url);
 
   int size() const { return static_cast<int>(servers_.size()); }
@@ -72,11 +72,12 @@ class Fleet {
   // Sends a check to one server.
   Answer Check(const v1::CheckLimitRequest& request, int server = 0);
 
-  // Renew and release a lease through any server.
+  // Renews a lease through any server.
   grpc::Status RenewLease(const std::string& lease_id, int server);
+  // Releases a lease through any server.
   grpc::Status ReleaseLease(const std::string& lease_id, int server);
 
-  // Returns when all callers have ended. The answers are in order of arrival at the callers.
+  // Returns when all callers have ended. The answers are in the order in which callers got them.
   Answers Run(const Load& load);
 
  private:
@@ -93,10 +94,11 @@ const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
 
 int CountAllowed(const Answers& answers);
 
-// The number of answers without an error that come from the store.
+// The number of answers without an error that come from the store or the deny cache.
 int CountFromStore(const Answers& answers);
 
-// The first of the other answers, for messages of tests; empty: there is none.
+// The first answer that CountFromStore does not count, as text for a test's message; empty if it
+// counts all of them.
 std::string FirstNotFromStore(const Answers& answers);
 
 }  // namespace sluice::test

@@ -1,5 +1,5 @@
-// Leases of a whole fleet: no matter which servers take, renew and release them, the limit holds,
-// and unreleased slots are free after their ttl.
+// Leases in a fleet: the limit holds, no matter which servers grant, renew and release a lease. If
+// a lease is not released, its slot is free after its ttl.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class Gauge {
   std::atomic<int> most_ = 0;
 };
 
-TEST_F(FleetLeaseTest, ManyMoreCallersThanSlots_NeverHoldMoreThanTheLimit) {
+TEST_F(FleetLeaseTest, TwiceAsManyCallersAsSlots_NeverHoldMoreThanTheLimit) {
   Gauge gauge;
   std::atomic<int> denied = 0;
   const auto hold_once = [&](int server) {
@@ -119,7 +119,7 @@ TEST_F(FleetLeaseTest, HolderDies_SlotIsFreeWhenTheLeaseExpires) {
   EXPECT_EQ(late.error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(FleetLeaseTest, RateDenies_NothingIsLeftOfTheLeaseInRedis) {
+TEST_F(FleetLeaseTest, OtherLimitDenies_NoLeaseIsGrantedAndRedisHasNoKey) {
   v1::CheckLimitRequest request = CheckOf("fleet", "/rated");
   request.set_cost(2);
   for (int server = 0; server < fleet_.size(); ++server) {

@@ -75,18 +75,19 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return cluster;
   }
 
-  // Whether one node decides all counters of a check together. If not, the charges of a denied
-  // check on another node are undone a moment later, and other checks may be denied meanwhile.
+  // Whether all counters of a check are in one store, which decides them together. If they are on
+  // several nodes, a denied check may have charged some of them. Until such a charge is undone, it
+  // may deny other checks.
   bool decides_at_once() const { return cluster_ == nullptr; }
 
-  // Sends the checks from 64 callers. The store must answer all of them.
+  // Sends kChecks checks from 64 callers. The store or the deny cache must decide all of them.
   Answers RunAll(std::function<v1::CheckLimitRequest(int index)> request) {
     Answers answers = fleet_.Run({.checks = kChecks, .request = std::move(request)});
     EXPECT_EQ(CountFromStore(answers), kChecks);
     return answers;
   }
 
-  // The units that the rule has left; -1 if the answer has no part for it.
+  // The units left in the rule's first limit, or -1 if the answer does not contain the rule.
   int Remaining(const std::string& rule, const std::string& endpoint,
                 const std::string& user = "") {
     v1::CheckLimitRequest request = CheckOf("fleet", endpoint, user);
@@ -104,7 +105,7 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return true;
   }
 
-  // Waits until all undos are done.
+  // Waits for the expected value, because charges of denied checks may still have to be undone.
   void ExpectRemaining(int remaining, const std::string& rule, const std::string& endpoint,
                        const std::string& user = "") {
     constexpr std::chrono::seconds kTimeout(30);
@@ -145,9 +146,8 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitAsManyAsFit) {
   }
 }
 
-// Expects that at the time of the store's last denial, no further check fits. Servers also deny
-// without the store. These denials do not count, because their times are only estimates of the
-// store's clock.
+// Expects that no further check would have fit at the time of the store's last denial. Denials by
+// the deny cache do not count, because their times are only estimates of the store's clock.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {
   Time first = answers.front().decided_at();
   Time last_denial{};
@@ -176,7 +176,7 @@ TEST_P(FleetTest, TokenBucket_CostSeven_AdmitsBurstPlusRefill) {
   ExpectBucketWasDrained(answers, 7);
 }
 
-TEST_P(FleetTest, Peek_UnderLoad_ChargesNothing) {
+TEST_P(FleetTest, PeekAndCostZero_UnderLoad_ChargeNothing) {
   const Answers answers = RunAll([](int index) {
     v1::CheckLimitRequest request = CheckOf("fleet", "/window");
     if (index % 2 == 0) {
@@ -227,13 +227,14 @@ TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
   EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
   ExpectRemaining(kSiteLimit - allowed, "small-site", "/small-site");
   for (const auto& [user, count] : granted) {
-    // This uses an endpoint whose site is not full, because a server that remembers a denial does
-    // not ask the store.
+    // Uses /large-site, whose limit has units left. For /small-site, the server may remember a
+    // denial, and then it does not ask the store.
     ExpectRemaining(kUserBurst - count, "user", "/large-site", user);
   }
 }
 
-// Moves the slots of all existing counters from node to node until `done`. Returns how many moves.
+// Moves the slots of all existing counters from node to node until `done()` is true. Returns
+// the number of moves.
 int MoveSlots(RedisCluster& cluster, const std::function<bool()>& done) {
   int moves = 0;
   for (std::size_t node = 0; !done(); node = (node + 1) % cluster.size()) {

@@ -1,9 +1,10 @@
-"""A gate between sluiced and Redis that delays or drops bytes on command.
+"""A gate between sluiced and Redis. On command, it delays, splits or drops bytes.
 
 Usage: gate.py REDIS_SOCKET [ADDRESS PORT]
-Prints the port it listens on. Each line of its input sets the behavior from then on, and is printed when it is in effect:
+Prints the port that it listens on. Each line of its input sets its behavior. The gate prints the
+line when the behavior is in effect:
   delay MS   a round trip takes MS milliseconds longer
-  cut        from time to time a reply is passed on in part, then the connection is closed
+  cut        at random, a part of a reply is passed on, then the connection is closed
   bytes      replies come byte by byte
 """
 
@@ -27,7 +28,7 @@ async def pump(reader, writer, is_reply):
             for number in range(len(data)):
                 writer.write(data[number:number + 1])
             continue
-        due = max(due + 1e-6, loop.time() + delay)  # after the bytes before
+        due = max(due + 1e-6, loop.time() + delay)  # after the earlier bytes
         loop.call_at(due, writer.write, data)
     loop.call_at(max(due + 1e-6, loop.time()), writer.close)
 

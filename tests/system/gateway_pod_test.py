@@ -1,10 +1,12 @@
-"""The pod that Envoy Gateway starts: the image's command in its own root file system, with the environment,
-certificates, names, ports and probes that the gateway sets. It runs in its own network, so it needs root.
+"""The pod that Envoy Gateway starts: the image's command in its own root file system, with the
+environment, certificates, names, ports and probes that the gateway sets. The test makes a network
+namespace, so it needs root.
 
 Usage: gateway_pod_test.py SLUICED PYTHON_PROTO PROTO_DIRECTORY NODE_MODULES
 
-AWAY=SECONDS in the environment: how long the control plane is unavailable, with the gateway's own pauses
-between attempts to connect. Without AWAY, it is unavailable for a moment, with short pauses.
+With AWAY=SECONDS in the environment, the control plane is unavailable for that long, and sluiced
+pauses between attempts to connect as it does under the gateway. Without AWAY, the control plane is
+unavailable for a moment, and the pauses are short.
 """
 
 import os
@@ -20,16 +22,16 @@ import unittest
 import urllib.error
 import urllib.request
 
-NETWORK = "SLUICE_TEST_NETWORK"  # set in the network of the test
+NETWORK = "SLUICE_TEST_NETWORK"  # set if the test runs in its own network namespace
 MAKE_NETWORK = ["unshare", "--net", "--mount", "sh", "-euc", 'ip link set lo up; exec "$@"', "pod"]
 
 
 def cannot():
     """Why the pod cannot be made here; empty if it can."""
     if os.geteuid() != 0:
-        return "only root may make a network and a root of its own"
+        return "only root may make namespaces and change the root directory"
     tried = subprocess.run([*MAKE_NETWORK, "true"], capture_output=True, text=True, check=False)
-    return "" if tried.returncode == 0 else f"no network of its own here: {tried.stderr}"
+    return "" if tried.returncode == 0 else f"no network namespace here: {tried.stderr}"
 
 
 if NETWORK not in os.environ and not cannot():
@@ -75,14 +77,14 @@ FORCE_START_WITHOUT_INITIAL_CONFIG=true
 REDIS_SOCKET_TYPE=tcp
 REDIS_URL=redis.redis.svc:6379
 """.split()
-# The gateway sets none of these.
+# Short pauses between attempts to connect. The gateway does not set these variables.
 HURRY = ["XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=50ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=200ms"]
 # For a debug build on a busy machine.
 PATIENCE = ["SLUICE_REDIS_TIMEOUT=900ms"]
 
 
 class Pod:
-    """A root file system with the program, its libraries and nothing else, and a mounted secret."""
+    """A root file system that has only the program, its libraries, a hosts file and a secret."""
 
     def __init__(self):
         self.root = running.directory()
@@ -108,7 +110,8 @@ class Pod:
         shutil.copy(source, target)
 
     def rotate(self):
-        """Mounts new certificates of a new authority, as the kubelet does. Returns the gateway's."""
+        """Mounts certificates of a new authority, as the kubelet does. Returns the gateway's files:
+        the certificate of the authority, the certificate and the key of the gateway."""
         self.secrets += 1
         made = running.directory()
         self.authority = Authority(made, f"ca-{self.secrets}")
@@ -148,7 +151,7 @@ class Pod:
 
 
 def probe():
-    """Probes as the kubelet does. Returns the status, which must come within a second."""
+    """Probes as the kubelet does. Returns the status, or None if none comes within a second."""
     try:
         with urllib.request.urlopen("http://127.0.0.1:8080/healthcheck", timeout=1) as answer:
             return answer.status
@@ -189,8 +192,8 @@ class GatewayPodTest(unittest.TestCase):
         return plane.next()
 
     def test_pod_works_from_start_to_stop(self):
-        # The control plane is unavailable at the start: the probes succeed once Redis has answered,
-        # and everything is allowed.
+        # The control plane is unavailable at the start. Once Redis has answered, the probes
+        # succeed, and everything is allowed.
         process = self.pod.start()
         running.wait_until(lambda: probe() == 200, TIMEOUT, "the startup probe succeeds")
         for _ in range(2):  # readiness
@@ -203,7 +206,7 @@ class GatewayPodTest(unittest.TestCase):
         plane = self.start_plane()
         self.assertEqual(plane.next()["node"], "envoy-ratelimit")
 
-        # The sets: empty, good, changed, one resource removed, bad.
+        # Sets of resources, one after another: empty, good, changed, with one removed, and bad.
         self.assertIsNone(self.answer(plane, "1")["error"])
         self.assertFalse(envoy.is_over("edge"))
         self.assertIsNone(self.answer(plane, "2", config("edge", 1), config("other", 1))["error"])
@@ -241,7 +244,7 @@ class GatewayPodTest(unittest.TestCase):
         began = time.monotonic()
         plane.tell(large={"version": "6", "domains": 5000, "descriptors": 10})
         self.assertIsNone(plane.next(LARGE_SET_TIMEOUT)["error"])
-        print(f"5,000 resources with 50,000 descriptors, sent to acknowledged: "
+        print(f"5,000 resources with 50,000 descriptors, from sending to acknowledgment: "
               f"{time.monotonic() - began:.2f} s", file=sys.stderr)
         page = running.get("http://127.0.0.1:19001/metrics")
         self.assertIn("\nsluice_xds_resources 5000\n", page)

@@ -36,7 +36,7 @@ class Server {
         stub_(v1::RateLimiter::NewStub(
             grpc::CreateChannel(process_.grpc_address(), grpc::InsecureChannelCredentials()))) {}
 
-  // Sends a check. Returns the answer's source, and counts it if it is allowed.
+  // Sends a check, and counts the check if it is allowed. Returns the answer's source.
   v1::Source Check() {
     v1::CheckLimitRequest request;
     request.set_domain("shop");
@@ -63,9 +63,9 @@ class Server {
   const std::unique_ptr<v1::RateLimiter::Stub> stub_;
 };
 
-// The new master knows the units that servers hold. So it takes each returned unit back once, and
-// the servers admit no more than the limit.
-TEST(GrantFailover, ServersHoldUnits_NewMasterKnowsThemAndTheLimitHolds) {
+// The new master has the grants of the servers. So each unit that a server returns is given back
+// once, and the servers admit no more than the limit.
+TEST(GrantFailover, MasterDies_NewMasterHasTheGrantsAndTheLimitHolds) {
   RedisSentinels redis({});
   Server servers[] = {Server(redis.Url()), Server(redis.Url())};
   for (Server& server : servers) server.Warm();

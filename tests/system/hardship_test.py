@@ -1,5 +1,5 @@
-"""sluiced with few file descriptors, a log that is not read, and a Redis that hangs during the
-shutdown.
+"""sluiced in hardship: with few file descriptors or connections, with a log that nobody reads, and
+with a Redis that hangs during the shutdown.
 
 Usage: hardship_test.py SLUICE SLUICED
 """
@@ -28,7 +28,7 @@ rules:
 
 
 def check(grpc, *arguments):
-    """The exit status of `sluice check`: 0 if it was allowed."""
+    """Returns the exit status of `sluice check`: 0 if the check was allowed."""
     return subprocess.run([SLUICE, "check", "shop", "--addr", grpc, *arguments],
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
                           check=False).returncode
@@ -52,7 +52,7 @@ def connect(where):
 
 def fill(pipe):
     """Fills the pipe, so that writes to it block."""
-    # A separate file description, so that the server's end keeps its flags.
+    # Opens the pipe again, so that O_NONBLOCK does not apply to the server's descriptor.
     other = os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
     try:
         while True:
@@ -127,7 +127,7 @@ class HardshipTest(unittest.TestCase):
             heard += os.read(read_end, 65536)
         fill(write_end)
         os.close(write_end)
-        # The io threads write log lines.
+        # The io threads log that their connections to Redis are lost.
         for kind in ("normal", "normal"):
             subprocess.run(["redis-cli", "-s", folder / "redis.sock", "client", "kill", "type", kind],
                            stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10)

@@ -6,10 +6,10 @@
 namespace sluice::test {
 namespace {
 
-// No counter here needs more than two seconds.
+// No counter here needs its key for more than two seconds.
 constexpr std::chrono::milliseconds kLongestState(2'000);
-// The maximum extra lifetime of a key: one second, less than one second by rounding up, and ten
-// seconds if the counter is charged again.
+// The most that a TTL may exceed this: one second, plus less than one second for rounding up, plus
+// ten seconds if the counter is charged again.
 constexpr std::chrono::milliseconds kGrace(12'000);
 
 constexpr char kRules[] = R"yaml(

@@ -1,8 +1,9 @@
-"""Leases of units on a real server: units are taken by an estimate and settled with what was used, by gRPC,
-as JSON and by the tool, with the embedded store and with Redis.
+"""Leases of units on a real server: a check takes units by an estimate, and a settlement replaces
+the estimate with what was used. The calls come by gRPC, as JSON and from the tool. The store is the
+embedded one or Redis.
 
 Usage: leases_test.py SLUICE SLUICED PYTHON_PROTO
-SETTLED_IN_OUTAGE=50000 OUTAGE_SECONDS=60 makes the outage of Redis longer.
+SETTLED_IN_OUTAGE=50000 and OUTAGE_SECONDS=60 in the environment make the outage of Redis longer.
 """
 
 import concurrent.futures
@@ -95,7 +96,7 @@ class LeasesTest:
         return answer if isinstance(answer, str) else api.SettleLeaseResponse.FromString(answer)
 
     def left(self):
-        """The requests and the money that are left."""
+        """What is left: a list of the requests and the money."""
         request = self.request(ttl=None)
         request.mode = api.MODE_PEEK
         answer = api.CheckLimitResponse.FromString(
@@ -108,7 +109,7 @@ class LeasesTest:
         self.assertEqual(run.returncode, status, run.stdout + run.stderr)
         return run.stdout + run.stderr
 
-    def test_unused_units_are_given_back_and_the_first_settlement_counts(self):
+    def test_unused_units_are_given_back_and_a_second_settlement_changes_nothing(self):
         lease = self.take(input=100, output=20)
         self.assertEqual(self.left(), [9, 400])
         settled = self.settle(lease, input=50, outputs=1)
@@ -236,7 +237,7 @@ class LeasesTest:
             f"echo input=10 > {usage}; kill -STOP {self.sluiced.pid}; "
             f"until grep -q 'State:.T' /proc/{self.sluiced.pid}/status; do :; done")
         os.kill(self.sluiced.pid, signal.SIGCONT)
-        command = re.search(r"Until 10 minutes after its end:  sluice (settle .* --amount input=10)\n", said)
+        command = re.search(r"Settle it until 10 minutes after its end:  sluice (settle .* --amount input=10)\n", said)
         subprocess.run(f"{SLUICE} {command.group(1)} --addr {self.address}", shell=True, check=True,
                        stdout=subprocess.DEVNULL)
         self.assertEqual(self.left(), [9, 970])
@@ -299,7 +300,7 @@ rules:
         return running.start_redis(self.folder, "--appendonly", "yes", "--appendfsync", "always")
 
     def call_all(self, name, requests, seconds=0):
-        """The answers to calls that begin within `seconds`, with at most 100 under way at once."""
+        """Sends all requests within `seconds`, at most 100 at a time. Returns the answers."""
         method = self.grpc.channel.unary_unary(LIMITER + name)
         places, calls, begin = threading.Semaphore(100), [], time.monotonic()
         for number, request in enumerate(requests):

@@ -68,7 +68,7 @@ def setUpModule():
 
 
 def metrics_on(text):
-    """The metrics by name: the type, and the set of label names."""
+    """Maps the name of each metric to its type and the set of its label names."""
     found = {name: (kind, set()) for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)}
     for sample, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
         name = sample if sample in found else re.sub(r"_(bucket|sum|count)$", "", sample)
@@ -80,8 +80,8 @@ def metrics_on(text):
 
 
 def metrics_described():
-    """The metrics of the table in docs/operations.md, as metrics_on returns them. Labels in
-    parentheses do not exist with a single Redis."""
+    """The metrics of the table in docs/operations.md, in the form that metrics_on returns. Labels
+    in parentheses are left out: with a single Redis, they do not exist."""
     text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
     section = re.search(r"^## Metrics$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*?)\| .+ \|$", section, re.M)

@@ -1,8 +1,8 @@
 """A client in another language, generated from the .proto files only.
 
-Calls a real sluiced with a real redis-server through protoc's Python messages and
-channel.unary_unary, without code of this project. Also sends raw bytes that no generated client
-would send.
+The client uses protoc's Python messages and channel.unary_unary, and no code of this project. It
+calls a real sluiced, which uses a real redis-server. It also sends raw bytes that no generated
+client would send.
 
 Usage: other_language_test.py SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -38,7 +38,7 @@ rules:
 
 
 def start(command, ready, **options):
-    """A process that ends with this one, and its first line that contains `ready`."""
+    """Starts a process, which ends with this one. Returns it, and its first line with `ready`."""
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     unittest.addModuleCleanup(process.wait)
@@ -85,7 +85,7 @@ def unary(method, request, response):
 
 
 def raw(method="/sluice.v1.RateLimiter/CheckLimit"):
-    """Sends and returns bytes as they are."""
+    """A method that sends and returns bytes as they are."""
     return channel.unary_unary(method, request_serializer=None, response_deserializer=None)
 
 
@@ -135,7 +135,7 @@ class AnswersTest(unittest.TestCase):
         self.assertEqual(remaining(), 9)
         self.assertEqual(remaining(cost=4), 5)
 
-    def test_values_with_nul_are_different_users(self):
+    def test_users_whose_names_differ_by_nul_have_separate_counters(self):
         for user in ("n", "n\0", "n\0x", "\0"):
             answer = check_limit(request(user=user))
             self.assertEqual(answer.limits[0].remaining, 1, repr(user))
@@ -154,7 +154,7 @@ class AnswersTest(unittest.TestCase):
 class HostileInputTest(unittest.TestCase):
     INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
-    # The request, the documented code, and a word that the message must contain.
+    # The request, the documented code (None: any), and a word that the message must contain.
     ROWS = {
         "empty domain": (pb.CheckLimitRequest(), INVALID, "domain"),
         "long domain": (pb.CheckLimitRequest(domain="d" * 256), INVALID, "domain"),
@@ -175,7 +175,7 @@ class HostileInputTest(unittest.TestCase):
             request(max_wait={"seconds": 1, "nanos": -1}), INVALID, "max_wait"),
         "long request_id": (request(request_id="r" * 256), INVALID, "request_id"),
         "8 MB message": (request(user="u" * (8 << 20)), grpc.StatusCode.RESOURCE_EXHAUSTED, ""),
-        # The domain, then an attribute's value is invalid UTF-8. No generated client sends that.
+        # Invalid UTF-8 as the domain, then as an attribute's value. No generated client sends this.
         "domain not UTF-8": (b"\x0a\x02\xc3\x28", INVALID, ""),
         "value not UTF-8": (b"\x0a\x04shop\x12\x0a\x0a\x04user\x12\x02\xff\xfe", INVALID, ""),
         "not a message": (b"\xff" * 64, None, ""),
@@ -194,7 +194,7 @@ class HostileInputTest(unittest.TestCase):
                 alive = check_limit(request("/elsewhere"), timeout=10)
                 self.assertEqual(alive.decision, pb.DECISION_ALLOWED)
 
-    def test_largest_input_allowed_is_answered(self):
+    def test_largest_allowed_input_is_answered(self):
         attributes = {"a" * 254 + chr(65 + i): "v" * 8192 for i in range(62)}
         attributes.update(endpoint="/pay", user="\0" * 8192)
         answer = check_limit(pb.CheckLimitRequest(
@@ -211,7 +211,7 @@ class HostileInputTest(unittest.TestCase):
 class ZLastTest(unittest.TestCase):
     """Named so that it runs last."""
 
-    def test_sigterm_ends_sluiced_with_zero(self):
+    def test_sigterm_ends_sluiced_with_exit_status_0(self):
         sluiced.send_signal(signal.SIGTERM)
         self.assertEqual(sluiced.wait(timeout=20), 0)
 

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Returns 0 if the page does not have it.
+// Returns 0 if the page does not have the series.
 double ReadSeries(const std::string& page, const std::string& series) {
   const std::size_t at = page.find("\n" + series + " ");
   return at == std::string::npos ? 0 : std::stod(page.substr(at + series.size() + 2));
@@ -28,7 +28,7 @@ OutageTest::OutageTest(const std::string& rules)
     : fleet_({.rules = rules, .servers = kServers}, &redis_) {
   const bool counted =
       WaitUntil(seconds(10), [this] { return Metric("sluice_fleet_share") < 1.001; });
-  EXPECT_TRUE(counted) << "the servers have not counted each other";
+  EXPECT_TRUE(counted) << "the servers do not know the size of their fleet";
 }
 
 Answers OutageTest::Run(const v1::CheckLimitRequest& request, int checks) {
@@ -67,8 +67,8 @@ double OutageTest::Metric(const std::string& series) {
 }
 
 bool OutageTest::AllDecidedByStore(const v1::CheckLimitRequest& request) {
-  // Each server is asked twice, because some decisions are still local after the first one by
-  // Redis.
+  // Asks each server twice: after Redis has made a server's first decision, some decisions are
+  // still local.
   for (int i = 0; i < 2 * kServers; ++i) {
     if (!fleet_.Check(PeekOf(request), i % kServers).of_store()) return false;
   }

@@ -11,7 +11,7 @@
 
 namespace sluice::test {
 
-// How long Redis is down under load: --seconds of the test program.
+// How long Redis is down under load. The test program's flag --seconds sets it.
 inline std::chrono::seconds outage_length(3);
 
 class OutageTest : public testing::Test {
@@ -20,23 +20,24 @@ class OutageTest : public testing::Test {
   static constexpr int kCallers = 2 * kServers;  // this many checks are in flight at once
   static constexpr int kLimit = 3'000;
 
-  // `rules`: the rules of the domain "outage".
+  // `rules`: a rules file for the domain "outage".
   explicit OutageTest(const std::string& rules);
 
-  // Sends `checks` from all callers, each one after another.
+  // Sends the request `checks` times in total. Each caller waits for its answer before it sends the
+  // request again.
   Answers Run(const v1::CheckLimitRequest& request, int checks);
 
-  // Sends checks to each server until it denies one, at most kLimit. On a busy machine, some
-  // servers may have received fewer checks than others.
+  // Sends checks to one server after another, to each until it denies one, but at most kLimit. This
+  // uses up the shares of servers that have received fewer checks than others, on a busy machine.
   Answers AskUntilDenied(const v1::CheckLimitRequest& request);
 
-  // The units left at a server, or -1 if unknown.
+  // The remaining units in a server's answer, or -1 if the answer has no limit.
   std::int64_t Remaining(v1::CheckLimitRequest request, int server = 0);
 
   // Starts Redis. Returns when all servers use it.
   void RestartRedis(const v1::CheckLimitRequest& request);
 
-  // The sum of a series over all servers.
+  // The sum of a metric over all servers.
   double Metric(const std::string& series);
 
   RedisServer redis_;

@@ -1,5 +1,5 @@
-// Tests and prints the admissions of a fleet while Redis is down: with `allow`, `deny` and `error`,
-// and for concurrency slots with each policy.
+// Tests and prints what a fleet admits while Redis is down: with the policies `allow`, `deny` and
+// `error`. For concurrency slots, also with `local`.
 //
 //   build/release/tests/outage_policies_test
 #include <iostream>
@@ -22,7 +22,8 @@ std::string RuleOf(const std::string& name, const std::string& policy, const std
          "]\n";
 }
 
-// "/allow", "/allow-second", "/allow-slots", and so on.
+// Three rules for each policy, with the endpoints "/allow", "/allow-second", "/allow-slots", and so
+// on.
 std::string Rules() {
   std::string rules = "domain: outage\nrules:\n";
   for (const std::string policy : {"local", "allow", "deny", "error"}) {
@@ -41,7 +42,7 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
     return CheckOf("outage", std::string("/") + GetParam() + kind, user);
   }
 
-  // Uses the servers in turn. All callers are alike, so they need no threads.
+  // Sends the checks to the servers in turn, from this thread.
   Answers Ask(const v1::CheckLimitRequest& request, int checks = kAsked) {
     Answers answers;
     for (int i = 0; i < checks; ++i) answers.push_back(fleet_.Check(request, i % kServers));
@@ -90,9 +91,9 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          testing::Values("local", "allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Servers do not know the holders of slots. So with `local`, they grant the limit a second time,
-// and each server grants its share of it.
-TEST_P(OutageSlotsTest, RedisIsDown_GrantsOneFurtherLimitOrNothing) {
+// Without Redis, servers do not know which slots are held. So with `local`, the fleet grants the
+// whole limit a second time: each server grants its share.
+TEST_P(OutageSlotsTest, RedisIsDown_LocalGrantsTheLimitAgainAndOthersGrantNoLease) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);
   redis_.Shutdown();

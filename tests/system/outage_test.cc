@@ -1,5 +1,5 @@
-// Tests and prints the admissions of a fleet with `local` while Redis is down, and Redis' counts
-// when it is back.
+// Tests and prints what a fleet with the policy `local` admits while Redis is down, and what Redis
+// counts when it is back.
 //
 //   build/release/tests/outage_test [--seconds 30]     how long Redis is down under load
 #include <algorithm>
@@ -50,7 +50,8 @@ class LocalOutageTest : public OutageTest {
  protected:
   LocalOutageTest() : OutageTest(kRules) {}
 
-  // The units that Redis counts. A bucket in debt counts no more than its burst.
+  // The units that Redis counts. For a bucket, at most its burst, because `remaining` is 0 for any
+  // debt.
   std::int64_t Counted(const std::string& endpoint) {
     if (endpoint == "/bucket") return kLimit - Remaining(CheckOf("outage", endpoint));
     return 1'000'000 - Remaining(CheckOf("outage", endpoint, "auditor"));
@@ -62,8 +63,9 @@ class LocalOutageTest : public OutageTest {
     }
   }
 
-  // Sends checks to all endpoints until Redis has been down for `outage_length`. With `recovery`,
-  // continues until a while after all servers use Redis again.
+  // Sends checks to all endpoints, stops Redis, and continues until `outage_length` has passed.
+  // With `recovery`, then starts Redis, and continues for 500 checks after all servers use it.
+  // Without `recovery`, then sends checks to each server until it denies one.
   Answers RunThroughOutage(bool recovery);
 };
 
@@ -112,8 +114,8 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
   return found;
 }
 
-// The units that Redis admitted before it was stopped and that some server did not see in an
-// answer. That server admits its share of them a second time.
+// The units that Redis admitted after its last answer to one of the servers. This server does not
+// know that they were admitted, so it admits its share of them again.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {
@@ -154,7 +156,7 @@ TEST_F(LocalOutageTest, RedisStopsUnderLoad_HalfIsUsed_FleetAdmitsTheRest) {
 }
 
 // Servers reconnect one after another, and each charges the units that it admitted.
-TEST_F(LocalOutageTest, RedisIsBackUnderLoad_NothingIsAdmittedTwice) {
+TEST_F(LocalOutageTest, RedisIsBackUnderLoad_FleetAdmitsAtMostTheLimitAndUnitsInFlight) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/true);
   for (const std::string endpoint : kEndpoints) {
@@ -186,7 +188,7 @@ TEST_F(LocalOutageTest, OneServerSawNoneOfTheUnitsTaken_ItAdmitsItsShareAgain) {
             << " while it was down; counted by Redis afterward " << Counted("/daily") << "\n";
 }
 
-TEST_F(LocalOutageTest, NothingLeft_NothingIsAdmitted) {
+TEST_F(LocalOutageTest, RedisStopsWithNothingLeft_NothingIsAdmitted) {
   const v1::CheckLimitRequest daily = CheckOf("outage", "/daily");
   EXPECT_EQ(CountAllowed(Run(daily, kLimit + 100)), kLimit);
   for (int i = 0; i < kServers; ++i) EXPECT_EQ(Remaining(daily, i), 0);

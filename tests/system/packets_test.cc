@@ -1,5 +1,5 @@
-// The number of packets that answers take: checks that are decided together are answered in one
-// packet.
+// The number of packets for answers: if checks are decided together, their answers are sent in the
+// same packet.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
@@ -83,7 +83,7 @@ class Caller {
     }
   }
 
-  // The packets with data that were received so far.
+  // The number of packets with data that were received so far.
   std::uint32_t packets() const {
     tcp_info info{};
     socklen_t size = sizeof(info);
@@ -129,20 +129,20 @@ class Caller {
   }
 
   const int socket_;
-  std::uint32_t stream_ = 0xffffffff;  // the first call has the number 1
+  std::uint32_t stream_ = 0xffffffff;  // the first call is on stream 1
   std::string heard_;
   int unanswered_ = 0;
 };
 
 constexpr int kCallers = 8;
-constexpr int kCalls = 16;  // of each caller, at a time
+constexpr int kCalls = 16;  // of each caller in a round
 // With twice as many rounds, callers would have to send WINDOW_UPDATEs.
 constexpr int kRounds = 20;
-// The expected mean is 1 to 2 by chance, and 5 to 8 if answers that are ready together are sent
-// together.
+// If answers that are ready together are sent together, the mean is 5 to 8 answers in a packet.
+// Otherwise, it is 1 to 2, by chance.
 constexpr double kFew = 3;
 
-// The mean number of answers in a packet, after the first rounds. All answers to checks of
+// The mean number of answers in a packet, after kRounds rounds to warm up. All answers to checks of
 // `endpoint` must come from `source`.
 double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint,
                         v1::Source source) {

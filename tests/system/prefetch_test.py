@@ -4,7 +4,8 @@ drains, and before their grant ends.
 
 Usage: prefetch_test.py SLUICE SLUICED PYTHON_PROTO
 
-PREFETCH_SERVERS and PREFETCH_SECONDS set the size of the test of a bucket's promise (default 3 and 5).
+In the environment, PREFETCH_SERVERS and PREFETCH_SECONDS set the number of servers and the duration
+of the bucket's test (default: 3 and 5).
 """
 
 import concurrent.futures
@@ -35,7 +36,7 @@ rules:
   - name: bucket
     limits: [{algorithm: token_bucket, rate: 100/s, burst: 300, prefetch: 500ms}]
 """
-PLAIN_BYTES = 28  # the length of a window's string while no units are out
+PLAIN_BYTES = 28  # the length of a window's string while servers hold no units
 
 
 def rules_of(name, prefetch=", prefetch: 10s"):
@@ -100,8 +101,8 @@ class PrefetchTest(unittest.TestCase):
         return [Server(self.redis, rules or rules_of(self.name)) for _ in range(count)]
 
     def use_up(self, servers, allowed):
-        """Sends checks to all servers until the whole limit is admitted. For that, each server must
-        return what it holds."""
+        """Sends checks to all servers until the whole limit is admitted, for which each server must
+        use or return the units that it holds. Returns how many checks were allowed in total."""
         def asked():
             nonlocal allowed
             for server in servers:
@@ -125,7 +126,7 @@ class PrefetchTest(unittest.TestCase):
         self.assertGreater(sum(it[1] for it in results), LIMIT // 3)
         self.assertEqual(self.use_up(servers, allowed), LIMIT)
 
-    def test_no_interval_exceeds_the_promise_of_the_bucket(self):
+    def test_no_interval_admits_more_than_the_burst_and_the_refill(self):
         servers = self.servers(int(os.environ.get("PREFETCH_SERVERS", "3")), BUCKET)
         end = time.monotonic() + int(os.environ.get("PREFETCH_SECONDS", "5"))
         passed = []
@@ -161,7 +162,7 @@ class PrefetchTest(unittest.TestCase):
             for count, end in enumerate(ends, start=1):
                 self.assertLessEqual(count, 300 + 100 * (end - begin) + 1)
 
-    def test_new_rules_return_units_at_once(self):
+    def test_new_rules_return_all_units(self):
         server, = self.servers(1)
         allowed = server.warm()
         self.assertTrue(self.some_units_are_out())
@@ -170,7 +171,7 @@ class PrefetchTest(unittest.TestCase):
         running.wait_until(self.no_units_are_out, 60, "all units are returned")
         self.assertEqual(self.use_up([server], allowed), LIMIT)
 
-    def test_drain_returns_units_at_once(self):
+    def test_drain_returns_all_units(self):
         first, second = self.servers(2)
         allowed = first.warm()
         self.assertTrue(self.some_units_are_out())

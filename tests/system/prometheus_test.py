@@ -33,7 +33,7 @@ scrape_configs:
 
 
 def start_prometheus(target):
-    """Starts Prometheus. Returns the URL of its API. Alerts fire without their delay."""
+    """Starts Prometheus. Returns the URL of its API. Alerts fire after one second."""
     folder = running.directory()
     patient = ALERTS.read_text(encoding="utf-8")
     hasty, changed = re.subn(r"^( +for:) \w+$", r"\1 1s", patient, flags=re.M)

@@ -1,4 +1,5 @@
-"""The real nginx, Caddy and HAProxy with the files in docker/, in front of a backend. Sluice limits them.
+"""The real nginx, Caddy and HAProxy, with the files in docker/: for each request, they ask a real
+sluiced before they pass the request to a backend.
 
 Usage: proxies_test.py SLUICED SOURCE_DIRECTORY
 """
@@ -19,7 +20,7 @@ import running
 SLUICED = sys.argv[1]
 CONFIGS = pathlib.Path(sys.argv[2]) / "docker"
 
-# Only bursts count: nothing refills while a test runs.
+# Only the bursts matter: nothing refills while a test runs.
 RULES = """
 domain: web
 rules:
@@ -53,7 +54,7 @@ class Backend(http.server.BaseHTTPRequestHandler):
 
 
 def start_backend():
-    """Starts a backend. Returns its address, and a list that gets each request's header Authorization."""
+    """Starts a backend. Returns its address, and a list of the requests' Authorization headers."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend)
     server.authorizations = []
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -63,7 +64,7 @@ def start_backend():
 
 
 def write_config(name, changes):
-    """docker/`name` with other addresses, in a new folder."""
+    """Copies docker/`name` to a new folder, with `changes`. Returns the path of the copy."""
     text = (CONFIGS / name).read_text(encoding="utf-8")
     for written, here in changes.items():
         assert written in text, written
@@ -84,7 +85,7 @@ def ask(port, path, method="GET", headers=None):
 
 
 class Proxy:
-    """The tests for every proxy. A subclass starts the proxy and defines its own texts."""
+    """The tests for every proxy. A subclass defines how its proxy is started."""
 
     @classmethod
     def setUpClass(cls):
@@ -159,7 +160,7 @@ class Proxy:
 
 
 class FailsOpen:
-    """Also tests the 429 page. If Sluice is down, requests pass, except logins."""
+    """Further tests, for a proxy that has a 429 page and, without Sluice, passes all but logins."""
 
     def test_4_the_429_page_says_when_to_retry(self):
         for _ in range(11):
@@ -172,7 +173,7 @@ class FailsOpen:
     def test_5_an_invalid_check_is_not_an_outage(self):
         self.assertEqual(ask(self.start_proxy(self.sluice, domain=""), "/")[0], 500)
 
-    def test_6_without_sluice_requests_pass(self):
+    def test_6_without_sluice_requests_except_logins_pass(self):
         self.sluiced.kill()
         self.sluiced.wait()
         self.assertEqual(ask(self.port, "/pay/2")[0:2], (200, "backend"))
@@ -196,7 +197,7 @@ class NginxTest(Proxy, FailsOpen, unittest.TestCase):
         process = subprocess.Popen(["/usr/sbin/nginx", "-p", folder, "-c", config, "-e", "stderr"],
                                    stdin=subprocess.DEVNULL)
         unittest.addModuleCleanup(process.wait)
-        unittest.addModuleCleanup(process.terminate)  # when nginx ends, its workers end, too
+        unittest.addModuleCleanup(process.terminate)  # nginx then ends its workers, too
 
 
 class CaddyTest(Proxy, unittest.TestCase):
@@ -229,7 +230,7 @@ class HaproxyTest(Proxy, FailsOpen, unittest.TestCase):
 
 
 class PathsTest(unittest.TestCase):
-    """The rule of docs/http.md, which names all spellings of a path."""
+    """The rule of docs/http.md that matches all spellings of a path."""
 
     def test_spellings_of_a_path_share_a_limit(self):
         page = (CONFIGS.parent / "docs/http.md").read_text(encoding="utf-8")

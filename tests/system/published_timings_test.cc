@@ -1,6 +1,6 @@
-// Published timings of other limiters, tested with Redis in real time. Callers wait as the answers
-// tell them, and start when callers of Guava and nginx would. Due times are on the store's clock,
-// so it does not matter if a caller is late.
+// Published timings of other limiters, tested with Redis in real time: requests start at the times
+// at which they would start with Guava and nginx. A start time is the time of the decision plus the
+// wait, on the store's clock. So it does not matter if a caller is a little late.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -87,8 +87,7 @@ std::vector<std::optional<milliseconds>> Every(milliseconds step, int count) {
   return starts;
 }
 
-// Guava's times come from RateLimiterTest and the comment of SmoothRateLimiter, as sums of the
-// waits.
+// Guava's times are sums of the waits in RateLimiterTest and in the comment of SmoothRateLimiter.
 std::vector<Scenario> Scenarios() {
   const auto at = [](int ms) { return milliseconds(ms); };
   const std::optional<milliseconds> denied;

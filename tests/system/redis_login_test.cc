@@ -1,4 +1,4 @@
-// sluiced's login to Redis: password, ACL user, database number, client name; and rejected logins.
+// sluiced's login to Redis: password, ACL user, database number and client name. A rejected login.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -29,7 +29,7 @@ struct Login {
   std::vector<std::string> redis_arguments;
   std::string user_part;               // of the URL
   std::string path;                    // of the URL
-  RedisConnection::Command own_login;  // of the test's own connection; if empty, it needs none
+  RedisConnection::Command own_login;  // for the test's own connection; empty: not needed
   std::string database = "0";
 
   friend void PrintTo(const Login& login, std::ostream* out) { *out << login.name; }

@@ -1,4 +1,4 @@
-// Reloads under load, which must have no other effect on callers than the new rules.
+// Reloads of rules. Under load, new rules must be their only effect on callers.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -58,7 +58,7 @@ class ReloadTest : public testing::Test {
     fleet_.emplace(Fleet::Options{.rules = rules, .servers = servers}, &redis_);
   }
 
-  // Changes the rules of `server`. Returns when its log has `count` lines with `line`.
+  // Changes the rules of `server`. Returns when `line` is in `count` lines of its log.
   void Reload(int server, const char* rules, const char* line, int count) {
     SluiceServer& sluiced = fleet_->server(server);
     sluiced.WriteRules(rules);
@@ -147,7 +147,7 @@ rules:
 )yaml";
 
 // As during a rollout: for the whole test, server 0 has the old rules and server 1 the new ones.
-TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
+TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_EachServerAppliesItsOwnLimits) {
   Start(kOld, 2);
   const auto remaining = [&](int server, const std::string& rule) {
     const Answer answer = fleet_->Check(CheckOf("shop", "/" + rule), server);
@@ -161,8 +161,8 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
     EXPECT_EQ(remaining(1, rule), 8);
   }
   Reload(1, kNew, "rules: 3 in force, 3 changed (shop/algorithm, shop/raised, shop/window)", 1);
-  // Both servers check in turn. If the limits have the same shape, they share one counter,
-  // otherwise each has its own.
+  // Checks at both servers in each turn. If only the number of units has changed, the old and the
+  // new limit share one counter. Otherwise, each has its own.
   for (int turn = 1; turn <= 4; ++turn) {
     EXPECT_EQ(remaining(1, "raised"), 20 - 2 - 2 * turn + 1);
     EXPECT_EQ(remaining(0, "raised"), 10 - 2 - 2 * turn);
@@ -176,7 +176,7 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
   EXPECT_EQ(redis_.Connect().Keys().size(), 5u);
 }
 
-TEST_F(ReloadTest, RulesAreBrokenAtTheStart_ExitStatusIs2AndEveryMistakeIsNamed) {
+TEST_F(ReloadTest, RulesAreBrokenAtTheStart_ExitStatusIs2AndTheMistakeIsNamed) {
   const TempDir dir;
   const std::string file = dir.Write("rules/a.yaml", kBroken);
   Process sluiced({.argv = {SLUICED_PATH, "--rules", dir.path() / "rules"}, .environment = {}});

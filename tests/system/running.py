@@ -1,4 +1,4 @@
-"""Real processes for tests in Python. They always end with the test program."""
+"""Real processes for tests in Python. They end with the test program."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def directory():
 
 
 def start(command, ready, **options):
-    """The process, and its first line that contains `ready`. All lines go to `process.heard`."""
+    """Starts a process. Returns it, and its first line with `ready`. `heard` gets all lines."""
     options.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
@@ -49,7 +49,7 @@ def _pass_on(lines, heard):
 
 
 def start_redis(folder, *flags, **options):
-    """A Redis for the test, on the unix socket `folder`/redis.sock."""
+    """Starts a Redis on the unix socket `folder`/redis.sock. Returns the process and the URL."""
     process, _ = start(
         ["/usr/bin/redis-server", "--port", "0", "--unixsocket", folder / "redis.sock",
          "--save", "", "--dir", folder, *flags], "ready to accept connections", **options)
@@ -65,7 +65,7 @@ def start_gate(redis_socket, *where):
 
 
 def tell_gate(gate, *words):
-    """Sets the gate's behavior. Returns when it is in effect; on a busy machine, that takes a while."""
+    """Sets the gate's behavior. Returns when the behavior is in effect."""
     told = len(gate.heard)
     print(*words, file=gate.stdin, flush=True)
     wait_until(lambda: len(gate.heard) > told, 10, "the gate has read its input")
@@ -94,7 +94,7 @@ def stopped(process):
 
 @contextlib.contextmanager
 def busy_cores():
-    """A context in which each core is shared with two other busy programs."""
+    """A context in which two busy programs run for each core, for at most 20 seconds."""
     spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
                 for _ in range(2 * os.cpu_count())]
     try:
@@ -137,7 +137,7 @@ def get(url):
 
 
 def wait_until(condition, seconds, what):
-    """Waits until `condition` returns a true value, and returns it."""
+    """Waits until `condition` returns a true value. Returns this value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

@@ -24,7 +24,7 @@ PATIENCE = 60
 
 
 class Manager:
-    """The service manager's socket, on a path or in the abstract namespace (a name that begins with @)."""
+    """The service manager's socket: a path, or @ and a name in the abstract namespace."""
 
     def __init__(self, name):
         self.name = str(name)

@@ -1,4 +1,4 @@
-// The life cycle of a sluiced: readiness, health, metrics, drain.
+// A running sluiced: health, metrics, names of threads, and the drain after SIGTERM.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -81,7 +81,8 @@ TEST(SluicedTest, Threads_WhileServing_AreNamedAfterTheirWork) {
 
 class DrainTest : public testing::Test {
  protected:
-  // 8 callers on two servers. The first server is stopped after 1,000 checks.
+  // 8 callers send checks to two servers while `go_on` returns true. After 1,000 checks, the first
+  // server gets SIGTERM.
   Answers RunWithSigterm(std::function<bool(int sent)> go_on) {
     std::atomic<int> sent = 0;
     return fleet_.Run({.callers = 8,
@@ -95,7 +96,7 @@ class DrainTest : public testing::Test {
                        .go_on = [&] { return go_on(sent); }});
   }
 
-  // Checks that each charged check was answered. If one was not, its caller would retry and be
+  // Expects that each charged check was answered. Without an answer, a caller would retry and be
   // charged twice.
   void ExpectChargedIsWhatWasAnswered(const Answers& answers) {
     const Answer next = fleet_.Check(CheckOf("life", "/large"), 1);

@@ -1,5 +1,5 @@
-// Redis dies, hangs or loses its scripts under load: callers get answers in time from the rule's
-// policy, and from Redis as soon as it is back.
+// Redis fails under load. If it dies or hangs, the rules' policies answer in time until it is back.
+// If it loses its scripts, it still counts each check once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -88,19 +88,20 @@ class BackgroundLoad {
 
 class StoreFailureTest : public testing::Test {
  protected:
-  // Whether Redis decides for every server again.
+  // Returns true if Redis decides again for every server.
   bool Recovered() {
     v1::CheckLimitRequest peek = CheckOf("outage", "/local", "nobody");
     peek.set_mode(v1::MODE_PEEK);
-    // Each server is asked twice, because some decisions are still local after the first one by
-    // Redis.
+    // Asks each server twice: after Redis has made a server's first decision, some decisions are
+    // still local.
     for (int i = 0; i < 2 * fleet_.size(); ++i) {
       if (!fleet_.Check(peek, i % fleet_.size()).of_store()) return false;
     }
     return true;
   }
 
-  // `begin_outage` and `end_outage` run under load. All answers must be as the policies promise.
+  // Runs `begin_outage`, then `end_outage`, under load. Expects that all answers come in time: from
+  // the policies during the outage, from Redis after it.
   void ExpectPoliciesHold(std::function<void()> begin_outage, std::function<void()> end_outage);
 
   RedisServer redis_;
@@ -170,15 +171,15 @@ void StoreFailureTest::ExpectPoliciesHold(std::function<void()> begin_outage,
   EXPECT_GE(CountFromStore(after), static_cast<int>(after.size()) * 95 / 100);
 }
 
-TEST_F(StoreFailureTest, RedisKilledAndRestarted_PoliciesDecideThenRedisAgain) {
+TEST_F(StoreFailureTest, RedisKilledAndRestarted_PoliciesDecideUntilItIsBack) {
   ExpectPoliciesHold([this] { redis_.Kill(); }, [this] { redis_.Start(); });
 }
 
-TEST_F(StoreFailureTest, RedisHangs_PoliciesDecideThenRedisAgain) {
+TEST_F(StoreFailureTest, RedisHangs_PoliciesDecideUntilItIsBack) {
   ExpectPoliciesHold([this] { redis_.Pause(); }, [this] { redis_.Resume(); });
 }
 
-TEST_F(StoreFailureTest, LocalPolicy_RedisIsDown_EachServerLimits) {
+TEST_F(StoreFailureTest, LocalPolicy_RedisIsDown_LimitHoldsPerServer) {
   redis_.Kill();
   const Answers answers = fleet_.Run({.callers = 4, .checks = 1'000, .request = [](int) {
                                         return CheckOf("outage", "/local", "alone");
@@ -237,7 +238,8 @@ TEST(StoppedServerTest, UnitsOfAnOutage_AreChargedIfRedisIsBackWithinDrain) {
   EXPECT_EQ(response.limits(0).remaining(), 1'000'000u - kAdmitted - 1);
 }
 
-// The clock of the server's machine is set 100 hours ahead. By then the bucket would be full again.
+// The clock of the server's machine is set 100 hours ahead. In 100 real hours, the bucket would
+// become full again.
 TEST(ServersClockTest, IsSetDuringAnOutage_LocalCountersDoNotChange) {
   const TempDir dir;
   const std::string clock = dir.path() / "clock";
@@ -263,9 +265,9 @@ TEST(ServersClockTest, IsSetDuringAnOutage_LocalCountersDoNotChange) {
   EXPECT_TRUE(is_denied());
 }
 
-// A script that Redis does not have has not run. So the call is sent again, and no check is lost or
-// counted twice.
-TEST(ScriptFlushTest, UnderLoad_NoCheckIsLost) {
+// If Redis does not have the script of a call, it runs nothing. The server then sends the call
+// again, so no check is lost or counted twice.
+TEST(ScriptFlushTest, UnderLoad_EachCheckIsCountedOnce) {
   constexpr int kChecks = 10'000;
   RedisServer redis;
   Fleet fleet({.rules = kRules, .servers = kServers}, &redis);

@@ -1,4 +1,4 @@
-"""`sluice top` against real servers: lines, JSON, the screen; servers that die; names.
+"""`sluice top` against real servers: lines, JSON, the screen, failing servers, names of servers.
 
 Usage: top_test.py SLUICE SLUICED CHOSEN_NAMES
 """
@@ -28,7 +28,7 @@ def watched(*flags, **options):
 
 
 class Top:
-    """A `sluice top` whose lines are read one by one."""
+    """Runs `sluice top`. The test reads its lines one by one."""
 
     def __init__(self, test, *arguments, **variables):
         self.process = subprocess.Popen(
@@ -39,7 +39,7 @@ class Top:
         test.addCleanup(self.process.kill)
 
     def until(self, condition, what):
-        """The first line for which `condition` holds."""
+        """Reads lines until `condition(line)` is true. Returns the value of the condition."""
         deadline = time.monotonic() + LONG
         while time.monotonic() < deadline and (line := self.process.stdout.readline()):
             if found := condition(line):
@@ -51,9 +51,10 @@ class Top:
 
 
 class LinesTest(unittest.TestCase):
-    def test_lines_show_rules_and_the_keys_most_denied(self):
+    def test_lines_show_rules_and_the_most_denied_keys(self):
         server = watched()
-        top = Top(self, "--addr", server.address, "--addr", server.address)  # given twice, asked once
+        # The same address twice is one server.
+        top = Top(self, "--addr", server.address, "--addr", server.address)
         top.until(lambda line: "1 server " in line, "the totals")
         server.check(25, "endpoint=/pay", "user=ada")
         top.until(lambda line: "shop/per-user  allowed" in line, "the rule")
@@ -74,21 +75,21 @@ class LinesTest(unittest.TestCase):
         self.assertEqual(counted.returncode, 0, counted.stderr)
         self.assertEqual(counted.stdout.count("1 server "), 2, counted.stdout)
 
-    def test_no_server_is_reported_as_an_error(self):
+    def test_if_no_server_answers_top_names_the_address_and_exits_2(self):
         result = subprocess.run([SLUICE, "top", "--addr", "unix:/nonexistent/s"], text=True,
                                 capture_output=True, timeout=LONG, check=False, env=environment())
         self.assertEqual(result.returncode, 2)
         self.assertIn("no server answers at unix:/nonexistent/s.admin", result.stderr)
         self.assertIn("--admin", result.stderr)
 
-    def test_server_that_is_down_is_shown_with_the_address_that_was_tried(self):
+    def test_server_that_is_down_is_shown_with_its_admin_address(self):
         server = watched()
         top = Top(self, "--json", "--addr", server.address, "--addr", "unix:/nonexistent/s")
         state = top.state(lambda it: it["servers"][0]["answers"], "an answer")
         self.assertEqual(state["servers"][1]["error"],
                          "no server at unix:/nonexistent/s.admin: No such file or directory")
 
-    def test_admin_needs_a_single_server(self):
+    def test_flag_admin_with_two_servers_is_an_error(self):
         result = subprocess.run(
             [SLUICE, "top", "--addr", "unix:/a", "--addr", "unix:/b", "--admin", "unix:/c"],
             text=True, capture_output=True, timeout=LONG, check=False, env=environment())
@@ -97,7 +98,7 @@ class LinesTest(unittest.TestCase):
 
 
 class FleetTest(unittest.TestCase):
-    def test_keys_of_servers_on_one_redis_are_merged_and_store_and_fleet_are_shown(self):
+    def test_store_fleet_and_merged_keys_of_servers_on_one_redis_are_shown(self):
         folder = running.directory()
         redis, url = running.start_redis(folder)
         servers = [watched("--redis", url) for _ in range(2)]
@@ -111,7 +112,7 @@ class FleetTest(unittest.TestCase):
             self.assertEqual(server["store"]["breakers_open"], 0)
         servers[0].check(12, "endpoint=/pay", "user=ada")
         servers[1].check(9, "endpoint=/pay", "user=ada")
-        # The first server allowed 10. Of the 11 denials, each server counts its own.
+        # The first server allows 10 checks and denies 2. The second server denies 9.
         state = top.state(lambda it: it["most_denied"] and it["most_denied"][0]["count"] == 11,
                           "the denials of both")
         self.assertEqual(state["most_denied"][0]["subject"], "user=ada")
@@ -160,7 +161,7 @@ class FleetTest(unittest.TestCase):
         self.assertEqual([it["name"] for it in state["servers"]],
                          [f"127.0.0.1:{port}", f"127.0.0.2:{port}"])
 
-    def test_a_server_is_named_by_the_address_that_was_given(self):
+    def test_server_given_by_admin_address_is_named_by_it(self):
         server = watched()
         top = Top(self, "--json", "--admin", f"{server.address}.admin")
         state = top.state(lambda it: it["servers"], "the server")
@@ -211,7 +212,7 @@ class ScreenTest(unittest.TestCase):
     def press(self, keys):
         os.write(self.keyboard, keys)
 
-    def test_pressed_keys_sort_filter_and_quit(self):
+    def test_key_presses_show_most_used_keys_filter_and_quit(self):
         self.wait_for("1 server", "q quit")
         self.server.check(25, "endpoint=/pay", "user=ada")
         self.wait_for("MOST DENIED", "user=ada")

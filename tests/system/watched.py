@@ -24,7 +24,7 @@ def environment(**more):
 
 
 class Watched:
-    """A sluiced that can be killed and started again. It shows keys."""
+    """A sluiced that can be killed and started again. It has `show_keys: true`."""
 
     def __init__(self, sluice, sluiced, *flags, address=None, rules=RULES):
         self.folder = running.directory()

@@ -1,5 +1,5 @@
-"""Rules by xDS, with what Envoy Gateway uses for its limiter: variables, probes, certificates and
-sets. The control plane is on gRPC for Node.
+"""Rules by xDS, as Envoy Gateway serves them to its limiter: environment variables, probes,
+certificates and sets of rules. The control plane of the test uses gRPC for Node.
 
 Usage: xds_test.py SLUICE SLUICED PYTHON_PROTO PROTO_DIRECTORY NODE_MODULES
 """
@@ -38,7 +38,8 @@ def make_plane(*arguments, **named):
 
 
 def start(folder, plane_port, **variables):
-    """Starts sluiced as the gateway's pod does, but on free ports. Returns the process and both addresses."""
+    """Starts sluiced as the gateway's pod does, but on free ports. Returns the process, its gRPC
+    address and its HTTP address."""
     environment = {
         "PATH": "/usr/bin:/bin", "RUNTIME_ROOT": "/data", "RUNTIME_SUBDIRECTORY": "ratelimit",
         "RUNTIME_IGNOREDOTFILES": "true", "RUNTIME_WATCH_ROOT": "false", "LOG_LEVEL": "info",
@@ -47,7 +48,7 @@ def start(folder, plane_port, **variables):
         "CONFIG_GRPC_XDS_NODE_ID": "envoy-ratelimit", "REDIS_SOCKET_TYPE": "unix",
         "REDIS_URL": f"{folder}/redis.sock", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL": "50ms",
         "XDS_CLIENT_BACKOFF_MAX_INTERVAL": "200ms", "SLUICE_ADMIN_TOKEN": TOKEN, **variables}
-    program = folder / "ratelimit"  # under this name, it reads the variables
+    program = folder / "ratelimit"  # under this name, sluiced reads the variables
     if not program.exists():
         program.symlink_to(SLUICED)
     process, ready = running.start(
@@ -81,7 +82,7 @@ class XdsTest(unittest.TestCase):
         return self.plane.next()
 
     def health(self):
-        """The answers to probes: by HTTP, and by gRPC for the service and for the whole server."""
+        """The answers to three probes: HTTP, gRPC for the service, gRPC for the whole server."""
         return (status_of(self.http, "/healthcheck"),
                 *(self.envoy.call("/grpc.health.v1.Health/Check", field(1, name))
                   for name in (b"ratelimit", b"")))
@@ -102,7 +103,7 @@ class XdsTest(unittest.TestCase):
         first = self.start()
         self.assertEqual((first["node"], first["version"], first["nonce"]),
                          ("envoy-ratelimit", "", ""))
-        # Without FORCE_START_WITHOUT_INITIAL_CONFIG: the server listens, but is not ready.
+        # Without FORCE_START_WITHOUT_INITIAL_CONFIG, the server listens, but is not ready yet.
         self.assertEqual(self.health(), UNHEALTHY)
         self.assertEqual(status_of(self.http, "/healthz"), 200)
         self.assertEqual(self.apply("1")["version"], "1")
@@ -118,7 +119,7 @@ class XdsTest(unittest.TestCase):
                       bad["error"])
         self.assertIn('resources[1] "eg/two": domain: ', bad["error"])
         self.assertTrue(self.envoy.is_over("other"))
-        # Sets with lower versions are also new sets, and missing resources are removed.
+        # A set with a lower version is also applied. Resources that it lacks are removed.
         self.assertEqual(self.apply("1", config("edge", 5))["version"], "1")
         self.assertEqual(self.admitted("other"), 20)
 
@@ -198,7 +199,7 @@ class XdsTest(unittest.TestCase):
                          ["DECISION_ALLOWED", "DECISION_DENIED"])
         reserve(500, mode="MODE_REFUND", chargedAt=first["decidedAt"])
         self.assertEqual(reserve(700)["decision"], "DECISION_ALLOWED")
-        # These checks share one budget with the calls that Envoy counts.
+        # The reservations share one budget with the calls that Envoy counts.
         self.assertFalse(self.envoy.is_over("models", value=b"bob", hits=0))
         self.assertTrue(self.envoy.is_over("models", value=b"bob"))
 
@@ -245,7 +246,7 @@ class XdsTest(unittest.TestCase):
 
 
 class TlsTest(unittest.TestCase):
-    """With TLS as in the gateway: its own authority, and every client needs a certificate."""
+    """TLS as in the gateway: it has its own authority, and each client needs a certificate."""
 
     def test_certificates_are_read_again_for_each_connection(self):
         folder = running.directory()
@@ -260,7 +261,7 @@ class TlsTest(unittest.TestCase):
             CONFIG_GRPC_XDS_SERVER_TLS_CACERT=str(folder / "used.pem"),
             CONFIG_GRPC_XDS_CLIENT_TLS_CERT=str(folder / "sluice.pem"),
             CONFIG_GRPC_XDS_CLIENT_TLS_KEY=str(folder / "sluice.key"))
-        # The files appear later, as a mounted secret may.
+        # The authority's file appears later, as a mounted secret may.
         running.wait_until(lambda: any("xds: " in line and "used.pem" in line
                                        for line in process.heard), TIMEOUT, "the missing file")
         (folder / "used.pem").write_bytes(authority.ca.read_bytes())

@@ -7,7 +7,7 @@
 namespace sluice::tools {
 namespace {
 
-TEST(AnswerText, EveryKindOfAnswer_HasItsText) {
+TEST(AnswerText, Answer_ShowsDecisionReasonAndLimits) {
   const struct {
     const char* response;
     const char* text;
@@ -130,7 +130,7 @@ TEST(AnswerText, WaitIsOver_SaysWaited) {
             "ALLOWED  no rule of domain shop matches  waited 2 s\n");
 }
 
-TEST(AnswerText, Charge_OverTheLimit_SaysCharged) {
+TEST(AnswerText, Charge_WithinOrOverTheLimit_SaysCharged) {
   v1::CheckLimitRequest request;
   request.set_domain("shop");
   request.set_mode(v1::MODE_CHARGE);
@@ -153,7 +153,7 @@ TEST(AnswerText, Charge_OverTheLimit_SaysCharged) {
   EXPECT_FALSE(WasCharged(request, response)) << "the limit counts nothing of the request";
   limit.set_units(1);
   limit.clear_algorithm();
-  EXPECT_FALSE(WasCharged(request, response)) << "the rule does not count";
+  EXPECT_FALSE(WasCharged(request, response)) << "the rule has no counters";
   limit.set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
   request.set_mode(v1::MODE_CONSUME);
   EXPECT_FALSE(WasCharged(request, response));

@@ -1,4 +1,4 @@
-// A fake RateLimiter server on a unix socket with scripted answers. Stopped by its destructor.
+// A fake RateLimiter server on a unix socket with scripted answers. Its destructor stops it.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class FakeServer final : public v1::RateLimiter::Service {
   using Answer = std::function<grpc::Status(const v1::CheckLimitRequest& request,
                                             v1::CheckLimitResponse& response)>;
 
-  // The same for leases. If a function is not set, every renewal finds no lease, and every release
-  // succeeds.
+  // Called for each renewal and release. Without `renew`, renewals find no lease. Without
+  // `release`, releases succeed.
   struct Leases {
     std::function<grpc::Status(const v1::RenewLeaseRequest& request,
                                v1::RenewLeaseResponse& response)>

@@ -1,6 +1,6 @@
 """A fake Sluice server with scripted answers, and helpers to run the real `sluice` against it.
 
-A test program's arguments: SLUICE DIRECTORY_OF_GENERATED_MESSAGES
+Arguments of a test program: SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
 
 import concurrent.futures
@@ -33,7 +33,7 @@ def allowed(**fields):
 
 
 class Failure(Exception):
-    """If a test's answer raises it, the RPC fails with `code`."""
+    """A function of a test raises it to answer an RPC with the error `code`."""
 
     def __init__(self, code, message="because"):
         super().__init__(message)
@@ -41,8 +41,8 @@ class Failure(Exception):
 
 
 class FakeServer:
-    """`check`, `renew` and `release` return a test's answers to requests, on any thread. `calls`
-    has the received calls in order, as (method, request, monotonic time)."""
+    """A test can replace `check`, `renew` and `release`. They get a request and return its answer,
+    on any thread. `calls` has the received calls in order, as (method, request, monotonic time)."""
 
     def __init__(self, test):
         directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
@@ -100,8 +100,8 @@ class FakeServer:
 
 
 def in_turn(*answers):
-    """Returns the answers one after another, then repeats the last one. An answer that is an
-    exception is raised."""
+    """Makes a function that returns the answers one after another, then repeats the last one. If an
+    answer is an exception, the function raises it."""
     rest = list(answers)
 
     def answer(_):

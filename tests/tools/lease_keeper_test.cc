@@ -29,7 +29,7 @@ v1::Lease MakeLease(Duration ttl) {
   return lease;
 }
 
-// A server that answers renewals with a list of results and then repeats the last result.
+// A server that answers each renewal with the next result of a list, then repeats the last result.
 class LeaseServer {
  public:
   explicit LeaseServer(std::vector<grpc::StatusCode> fates)
@@ -144,7 +144,7 @@ TEST(LeaseKeeper, HeldLease_IsRenewedAtEachThirdOfItsTtl) {
 TEST(LeaseKeeper, Release_EndsRenewals) {
   LeaseServer server({grpc::OK});
   const auto client = Client::Create({.address = server.address()}).value();
-  Changes changes;  // on a busy machine a renewal may be late
+  Changes changes;  // not checked: on a busy machine, a renewal may be late
   std::size_t renewals = 0;
   {
     LeaseKeeper keeper(
@@ -155,7 +155,7 @@ TEST(LeaseKeeper, Release_EndsRenewals) {
     EXPECT_THAT(server.released(), ElementsAre("a lease"));
   }
   renewals = server.renewals().size();
-  EXPECT_LE(renewals, 2u);  // one may have been on its way
+  EXPECT_LE(renewals, 2u);  // a second one may have been under way
 }
 
 TEST(LeaseKeeper, RenewalsFailForAWhile_EachChangeIsReportedOnce) {
@@ -175,7 +175,7 @@ TEST(LeaseKeeper, RenewalsFailForAWhile_EachChangeIsReportedOnce) {
   EXPECT_EQ(server.renewals().size(), 5u);
 }
 
-TEST(LeaseKeeper, NoAnswerWithinTheTtl_LeaseIsOverdue_RenewalIsStillRetried) {
+TEST(LeaseKeeper, NoRenewalWithinTheTtl_LeaseIsOverdue_RenewalIsStillRetried) {
   std::vector<grpc::StatusCode> fates(4, grpc::UNAVAILABLE);
   fates.push_back(grpc::NOT_FOUND);
   LeaseServer server(fates);

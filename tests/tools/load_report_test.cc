@@ -88,7 +88,7 @@ TEST(LoadReportText, Progress_ShowsTimeOrChecksDone) {
       "16 of 1000 checks: 10 allowed, 5 denied, 1 errors, 8/s");
 }
 
-TEST(LoadReportText, Waits_CountTotalAndPercentiles) {
+TEST(LoadReportText, Waits_ShowCountTotalAndPercentiles) {
   load::LoadStats stats = Sample();
   for (int i = 1; i <= 4; ++i) stats.waits.Add(Duration(i * 30));
   stats.waited = Duration(300);

@@ -1,5 +1,5 @@
 """The admin commands of the real `sluice` against a running `sluiced`: explain, rules, reset,
-reload. Also validate, which needs no server; permissions; and the log.
+reload. Also permissions, the log, and the command validate, which needs no server.
 
 Usage: sluice_admin_test.py SLUICE SLUICED SOURCE_DIR
 """
@@ -153,7 +153,7 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(none.returncode, 1)
         self.assertEqual(none.stdout, "no rules of domain elsewhere are in force\n")
 
-    def test_reset_resets_all_counters_or_those_of_one_rule(self):
+    def test_reset_resets_the_counters_of_one_rule_or_of_all_rules(self):
         request = ("endpoint=/pay", "user=a")
         self.server.sluice("check", "shop", *request, "--cost", "3")
         one = self.server.sluice("reset", "shop", *request, "--rule", "trial")
@@ -248,7 +248,7 @@ class AccessTest(unittest.TestCase):
             named = sluice("rules", "--admin", f"unix:{socket_path}", "--addr", "127.0.0.1:1")
             self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_public_port_without_token_refuses_local_callers(self):
+    def test_public_port_without_token_refuses_local_admin_calls(self):
         server = Server(self, address="127.0.0.1:0")
         for command in (["rules"], ["explain", "shop"], ["reset", "shop"], ["reload"]):
             refused = sluice(*command, "--admin", server.address)
@@ -269,7 +269,7 @@ class AccessTest(unittest.TestCase):
             named = server.sluice("rules", "--admin", f"unix:{folder}/ops.sock")
             self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_if_the_tools_own_socket_fails_the_error_names_the_sockets_of_this_machine(self):
+    def test_if_the_default_socket_fails_the_error_names_the_live_sockets_of_this_machine(self):
         with tempfile.TemporaryDirectory() as runtime:
             server = Server(self, address="127.0.0.1:0", XDG_RUNTIME_DIR=runtime)
             socket_path = re.search(r"admin=unix:(\S+)", server.logged()).group(1)
@@ -289,7 +289,7 @@ class AccessTest(unittest.TestCase):
                 named = sluice("rules", "--admin", f"unix:{socket_path}")
                 self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_public_port_admits_the_token(self):
+    def test_public_port_admits_callers_with_the_token(self):
         server = Server(self, "--admin", "off", SLUICE_ADMIN_TOKEN=TOKEN)
         public = ("rules", "--admin", server.address)
         self.assert_refused(sluice(*public), "UNAUTHENTICATED: needs `authorization: Bearer")
@@ -311,7 +311,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertRegex(result.stdout, r"\Avalid: \d+ rules in 1 domain\n\Z")
 
-    def test_every_error_in_rules_is_printed_and_exits_1(self):
+    def test_mistakes_in_every_file_are_printed_and_validate_exits_1(self):
         bad = SOURCE / "tests" / "config" / "bad"
         result = sluice("validate", bad)
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -379,7 +379,7 @@ class NoRulesTest(unittest.TestCase):
             (folder / "shop.yaml").write_text(RULES, encoding="utf-8")
             server = Server(self, "--rules", rules)
             self.assertIn(f"warning rules: none in {rules}; every request is", server.logged())
-            self.assertIn("not of subdirectories", server.logged())
+            self.assertIn("not in subdirectories", server.logged())
         self.assertNotIn("rules: none", Server(self).logged())
 
 
@@ -408,7 +408,7 @@ class LogTest(unittest.TestCase):
         levels = {json.loads(line)["level"] for line in failed.stderr.splitlines()}
         self.assertEqual(levels, {"error"})
 
-    def test_rule_decided_by_its_failure_policy_is_logged(self):
+    def test_each_rule_whose_failure_policy_decides_is_logged(self):
         server = Server(self, "--redis", "unix:///nonexistent/redis.sock")
         attributes = ("endpoint=/pay", "user=a", "phone=1")
         load = subprocess.Popen(
@@ -420,7 +420,8 @@ class LogTest(unittest.TestCase):
         )
         self.addCleanup(load.wait, 20)
         self.addCleanup(load.terminate)
-        for rule in ("per-user", "per-phone"):  # both are named, although there is at most one warning a second
+        # Both rules are named, although the server logs at most one such warning a second.
+        for rule in ("per-user", "per-phone"):
             warning = f"rule shop/{rule}: its on_store_failure decided 100.0 % of its checks"
             wait_for(lambda said=warning: said in server.logged(), "the warning")
 
@@ -429,11 +430,11 @@ class LogTest(unittest.TestCase):
         server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "log.level: from info to debug" in server.logged(), "the level")
-        server.write_rules(RULES)  # at that level, unchanged files cause a log line
-        wait_for(lambda: '"level":"debug"' in server.logged(), "a line of that level")
+        server.write_rules(RULES)  # at level debug, unchanged rules are logged too
+        wait_for(lambda: '"level":"debug"' in server.logged(), "a line of level debug")
         server.settings.write_text("log: {level: loud, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "log.level stays debug" in server.logged(), "the mistake in the settings is logged")
+        wait_for(lambda: "log.level stays debug" in server.logged(), "the mistake")
         server.settings.write_text("log: {level: error, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "log.level: from debug to error" in server.logged(), "the level")
@@ -449,7 +450,7 @@ class LogTest(unittest.TestCase):
         wait_for(lambda: said in server.logged(), "the names")
 
     def test_secrets_are_never_logged(self):
-        # No server listens at the address, so the log mentions the URL.
+        # No Redis listens at the address, so the log mentions the URL.
         password = "hunter2-4711"
         server = Server(
             self,

@@ -15,7 +15,7 @@ import unittest
 
 SLUICE, SLUICED = sys.argv.pop(1), sys.argv.pop(1)
 
-# Nothing refills while the test runs.
+# The limit of `few` does not reset while the test runs.
 RULES = """
 domain: shop
 rules:
@@ -47,7 +47,7 @@ def run(*arguments):
 
 
 def folder_with_rules(test_class):
-    """A folder that is removed after the tests of the class."""
+    """Makes a folder with RULES, which is removed after the tests of the class."""
     directory = tempfile.TemporaryDirectory()
     test_class.addClassCleanup(directory.cleanup)
     folder = pathlib.Path(directory.name)
@@ -112,14 +112,15 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(quantiles[0], 0)
 
     def test_one_key_is_denied_after_its_limit_is_reached(self):
-        for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):  # all of these use the same user
+        # All three runs use the same user, and the first run reaches the limit.
+        for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):
             summary = self.summary("/few", "--rpc", rpc)
             self.assertEqual(summary["allowed"], allowed, rpc)
             self.assertGreater(summary["denied"], 100)
             self.assertEqual(summary["failed"], 0)
 
     def test_each_key_has_its_own_limit(self):
-        # Each of the 20 users sends at least ten checks. Ten of them are allowed.
+        # Each of the 20 users sends at least ten checks. Each user's first ten are allowed.
         summary = self.summary("/other", "--keys", "20", "--rpc", "batch", "--checks", "1000")
         self.assertEqual(summary["allowed"], 200)
         self.assertEqual((summary["keys"], summary["checks_per_message"]), (20, 1000))
@@ -199,7 +200,7 @@ class TlsTest(unittest.TestCase):
     def check(cls, *arguments):
         return run("check", "shop", "endpoint=/plenty", "user=1", "--addr", cls.address, *arguments)
 
-    def test_every_kind_of_check_works_over_tls(self):
+    def test_single_checks_many_checks_and_bench_work_over_tls(self):
         trusted = ("--tls-ca", self.certificate)
         self.assertEqual(self.check(*trusted).returncode, 0)
         self.assertEqual(self.check(*trusted, "--repeat", "50", "--concurrency", "4").returncode, 0)
@@ -210,7 +211,7 @@ class TlsTest(unittest.TestCase):
         self.assertEqual(bench.returncode, 0, bench.stderr)
         self.assertGreater(json.loads(bench.stdout)["allowed"], 0)
 
-    def test_untrusted_server_gets_no_check(self):
+    def test_untrusted_certificate_is_an_error(self):
         for repeat in ("1", "2"):
             result = self.check("--tls", "--repeat", repeat)
             self.assertEqual(result.returncode, 2, result.stdout)

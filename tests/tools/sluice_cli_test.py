@@ -15,7 +15,7 @@ import unittest
 
 SLUICE, SLUICED = sys.argv.pop(1), sys.argv.pop(1)
 
-# Nothing refills while the test runs.
+# Only the bucket of `pace` refills while the test runs.
 RULES = """
 domain: shop
 rules:
@@ -114,7 +114,7 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(lines[2], r"^  pay-per-user\[1\]  fixed_window +999 of 1000 left  resets ")
         self.assertEqual(len(lines), 3)
 
-    def test_denied_check_shows_the_limit_and_the_time_and_exits_1(self):
+    def test_denied_check_shows_the_limit_and_the_retry_time_and_exits_1(self):
         self.assertEqual(self.check("--cost", "20").returncode, 0)
         result = self.check()
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -139,7 +139,7 @@ class CheckTest(unittest.TestCase):
         result = run("check", "shop", "endpoint=/other", "--addr", self.server.address)
         self.assertEqual(result.stdout, "ALLOWED  no rule of domain shop matches\n")
 
-    def test_misspelled_domain_gets_the_nearest_name(self):
+    def test_misspelled_domain_is_shown_with_the_nearest_name(self):
         for command in ("check", "explain"):
             result = run(command, "shopp", "--addr", self.server.address)
             self.assertEqual(
@@ -148,7 +148,7 @@ class CheckTest(unittest.TestCase):
                 result.stderr,
             )
 
-    def test_rule_that_lacks_an_attribute_is_named(self):
+    def test_rule_skipped_for_a_missing_attribute_is_named(self):
         result = run("check", "shop", "endpoint=/boot/pay", "--addr", self.server.address)
         self.assertEqual(
             result.stdout,
@@ -219,7 +219,7 @@ class CheckTest(unittest.TestCase):
         )
         summary = json.loads(result.stdout)
         self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
-        # Two checks are due at once: the first takes the token, the second borrows the next one.
+        # Two checks are due at once: the first takes the token, the second borrows the next token.
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
@@ -246,7 +246,7 @@ class CheckTest(unittest.TestCase):
         status, text = ask(*charge)
         self.assertEqual(status, 0)
         self.assertTrue(text.startswith("CHARGED over the limit"), text)
-        self.assertIn("2 of 3 left    units 0\n", text, "no request")
+        self.assertIn("2 of 3 left    units 0\n", text, "cost 0 takes no request")
         status, text = ask()
         self.assertEqual((status, text.splitlines()[0]), (1, "DENIED  by model (token_bucket 0 of 100 left)"))
         self.assertEqual(ask("--cost", "0", "--mode", "refund", "--amount", "input=30")[0], 0)
@@ -256,7 +256,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(too_many.returncode, 2)
         self.assertIn("amounts: limits[2] of rule \"model\" counts more than 2^53", too_many.stderr)
 
-    def test_charge_takes_even_if_consume_would_be_denied(self):
+    def test_charge_takes_units_even_if_consume_would_be_denied(self):
         denied = self.check("--cost", "30")
         self.assertEqual(denied.returncode, 1, denied.stderr)
         self.assertIn("20 of 20 left", denied.stdout)
@@ -274,17 +274,17 @@ class CheckTest(unittest.TestCase):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen([SLUICE, *hold, *command], **pipes) as holder:
             self.assertEqual(holder.stdout.readline(), "holding\n")
-            # 1500 ms is longer than the lease lasts if it is not renewed.
+            # The lease is renewed: its ttl of 1 s ends within these 1500 ms.
             denied = run(*hold, "--wait", "1500ms", "--", "echo", "ran")
             self.assertEqual((denied.returncode, denied.stdout), (1, ""), denied.stderr)
             self.assertIn("DENIED  by exports (concurrency 0 of 1 left)", denied.stderr)
             holder.stdin.close()
             self.assertEqual(holder.wait(20), 0)
-        # The slot was released, not expired, so there is no wait.
+        # The lease was released and did not have to expire, so the slot is free at once.
         at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
         self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 
-    def test_output_that_cannot_be_written_exits_2(self):
+    def test_output_that_cannot_be_written_exits_2_unless_it_is_progress(self):
         def with_full(stream, *arguments):
             with open("/dev/full", "wb") as full:
                 streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
@@ -372,7 +372,7 @@ class ArgumentTest(unittest.TestCase):
                     self.assertRegex(result.stderr, said)
                     self.assertNotIn("opensesame", result.stderr)
 
-    def test_address_in_the_environment_is_read_only_by_commands_that_call_a_server(self):
+    def test_only_commands_that_call_a_server_read_the_address_in_the_environment(self):
         wrong = {"SLUICE_ADDR": "nowhere"}
         with tempfile.TemporaryDirectory() as directory:
             (pathlib.Path(directory) / "shop.yaml").write_text(RULES, encoding="utf-8")
@@ -389,11 +389,11 @@ class ArgumentTest(unittest.TestCase):
             self.assertIn("no server answers at unix:/nonexistent/socket", result.stderr)
             self.assertIn("scripts/run.sh", result.stderr)
 
-    def test_without_a_server_json_is_still_json(self):
+    def test_with_flag_json_the_error_without_a_server_is_json(self):
         result = run("check", "shop", "--json", "--addr", "unix:/nonexistent/socket")
         self.assertEqual(json.loads(result.stdout)["error"]["code"], "UNAVAILABLE")
 
-    def test_help_names_every_flag(self):
+    def test_help_names_commands_and_flags(self):
         self.assertIn("check", run("--help").stdout)
         text = run("check", "--help").stdout
         for flag in "addr timeout cost amount mode peek wait json repeat concurrency rate".split():

@@ -1,4 +1,5 @@
-"""`sluice health` against a real `sluiced`: over TCP, a unix socket and TLS. The server serves, stops, has stopped, or is silent.
+"""`sluice health` against a real `sluiced` that serves or has stopped, over TCP, a unix socket and
+TLS. Also against fake servers that are stopping or silent.
 
 Usage: sluice_health_test.py SLUICE SLUICED
 """
@@ -29,7 +30,7 @@ def health(address, *flags, timeout="20s"):
 
 
 def start(address, *flags):
-    """Starts sluiced. Returns the process, and the address where it serves gRPC."""
+    """Starts sluiced. Returns the process and its gRPC address."""
     process, ready = running.start(
         [SLUICED, "--grpc", address, "--http", "127.0.0.1:0", "--admin", "off", *flags],
         "ready grpc=")
@@ -46,7 +47,7 @@ class HealthTest(unittest.TestCase):
         result = health(address, *flags)
         self.assertEqual((result.returncode, result.stdout), (0, "serving\n"), result.stderr)
 
-    def test_tcp_is_serving_until_the_server_ends(self):
+    def test_server_on_tcp_is_serving_until_it_ends(self):
         process, address = start("127.0.0.1:0")
         self.assert_serving(address)
         process.send_signal(signal.SIGTERM)
@@ -74,7 +75,7 @@ class HealthTest(unittest.TestCase):
                 self.assert_serving(f"unix:{path}")
                 self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), mode)
 
-    def test_tls_is_serving_if_the_certificate_is_trusted(self):
+    def test_server_with_tls_is_serving_if_its_certificate_is_trusted(self):
         certificate, key = self.folder / "tls.crt", self.folder / "tls.key"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -84,7 +85,8 @@ class HealthTest(unittest.TestCase):
         _, address = start("127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key)
         named = ("--tls-server-name", "sluice.example")
         self.assert_serving(address, "--tls-ca", certificate, *named)
-        # The certificate is for another name, and its authority is unknown to the system.
+        # Without the server name, the certificate is for another name. Without --tls-ca, the system
+        # does not trust its authority.
         self.assertEqual(health(address, "--tls-ca", certificate).returncode, 1)
         self.assertEqual(health(address, "--tls", *named).returncode, 1)
         check = subprocess.run(

@@ -93,8 +93,7 @@ class HoldTest(unittest.TestCase):
 
 class LeaseTest(HoldTest):
     def test_lease_is_renewed_while_the_command_runs_then_released(self):
-        # The ttl is long, so that no renewal is late: a late one would be written to standard
-        # error.
+        # The ttl is long, so that no renewal is late. A late renewal would be reported on stderr.
         self.server.check = lambda _: granted(ttl=3)
         self.server.renew = lambda _: pb.RenewLeaseResponse(ttl=seconds(3))
         process = self.start("cat")
@@ -114,7 +113,7 @@ class LeaseTest(HoldTest):
         self.assertIn(request.mode, (pb.MODE_UNSPECIFIED, pb.MODE_CONSUME))
         self.assertFalse(request.HasField("max_wait"))
 
-    def test_exit_status_is_that_of_the_command(self):
+    def test_hold_exits_with_the_status_of_the_command(self):
         for command, status in (
             (["true"], 0),
             (["sh", "-c", "exit 7"], 7),
@@ -138,9 +137,9 @@ class LeaseTest(HoldTest):
         result = self.hold("printf", "%s|", "[1,2]", "[]", "[abc]", "[", "{}", '["x"]')
         self.assertEqual(result.stdout, "[1,2]|[]|[abc]|[|{}|[\"x\"]|")
 
-    def test_command_starts_in_a_clean_environment(self):
-        # Checks the blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn
-        # ignores internally), and the number of open files.
+    def test_command_inherits_no_signal_settings_or_files_of_sluice(self):
+        # Prints the blocked and ignored signals from 1 to 31, and the number of open files. Signals
+        # 32 and 33 are left out, because glibc's posix_spawn lets the command ignore them.
         script = (
             "import os, re; print([int(n, 16) & 0x7fffffff for n in"
             " re.findall(r'Sig(?:Blk|Ign):\\s*(\\w+)', open('/proc/self/status').read())],"
@@ -176,7 +175,7 @@ class DeniedTest(HoldTest):
         )
         self.assert_released(0)
 
-    def test_wait_tries_until_granted(self):
+    def test_with_flag_wait_hold_retries_until_granted(self):
         # The tool does not retry too often, but soon enough to get a slot that is released early.
         self.server.check = in_turn(denied(1e-6), denied(3600), granted())
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
@@ -191,16 +190,17 @@ class DeniedTest(HoldTest):
         self.assertLess(waits[2], 60 - 1)
         self.assert_released()
 
-    def test_wait_that_has_passed_exits_1(self):
+    def test_hold_denied_until_the_wait_ends_exits_1(self):
         self.server.check = lambda _: denied(3600)
         begun = time.monotonic()
         result = self.hold("echo", "ran", flags=["--wait", "900ms"])
         self.assertGreaterEqual(time.monotonic() - begun, 0.9)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertEqual(len(self.server.requests("check")), 2)  # one at the start, one when the wait ends
+        # One check at the start, one when the wait ends.
+        self.assertEqual(len(self.server.requests("check")), 2)
         self.assertIn("retry in 1 h", result.stderr.splitlines()[-1])
 
-    def test_a_denial_without_retry_after_is_not_waited_for(self):
+    def test_denial_without_retry_after_is_not_retried(self):
         self.server.check = lambda _: pb.CheckLimitResponse(decision=pb.DECISION_DENIED)
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -209,7 +209,7 @@ class DeniedTest(HoldTest):
 
 
 class NoLeaseTest(HoldTest):
-    def test_no_concurrency_limit_exits_2_and_runs_no_command(self):
+    def test_if_no_concurrency_limit_applies_hold_exits_2_and_runs_no_command(self):
         window = pb.LimitStatus(rule="pay", algorithm=pb.ALGORITHM_FIXED_WINDOW, admitted=True)
         no_rule = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_NO_RULE)
         uncounted = slots(admitted=True, units=0)  # the limit counts an amount that was not given
@@ -221,7 +221,7 @@ class NoLeaseTest(HoldTest):
             self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
             self.assertIn("Other limits:   --lease-ttl 60s holds their units\n", result.stderr)
 
-    def test_command_runs_if_the_rules_require_no_slot(self):
+    def test_command_runs_without_a_lease_if_unlimited_in_shadow_mode_or_the_store_failed(self):
         unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)
         shadow = allowed(limits=[slots(shadow=True)])
         fallback = pb.CheckLimitResponse(
@@ -244,7 +244,7 @@ class NoLeaseTest(HoldTest):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("no server answers", result.stderr)
 
-    def test_no_command_exits_2(self):
+    def test_missing_command_or_domain_exits_2(self):
         for arguments, missing in (
             (["shop"], "COMMAND"),
             (["shop", "--"], "COMMAND"),
@@ -258,13 +258,13 @@ class NoLeaseTest(HoldTest):
 
 class SignalTest(HoldTest):
     def started(self, script, **options):
-        """A hold of a shell script, which has printed its first line."""
+        """Starts a hold of a shell script. Returns when the script has printed its first line."""
         process = self.start("sh", "-c", script, **options)
         self.first_line = process.stdout.readline()
         self.assertNotEqual(self.first_line, "")
         return process
 
-    def test_signal_is_passed_on_and_the_command_decides(self):
+    def test_signal_is_passed_on_and_the_command_sets_the_exit_status(self):
         for name in ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2"):
             self.server.calls.clear()
             script = f"trap 'echo {name}; exit 5' {name}; echo ready; {FOR_EVER}"
@@ -283,8 +283,8 @@ class SignalTest(HoldTest):
             self.finish(process, 128 + number)
             self.assert_released()
 
-    def test_signal_reaches_processes_of_the_command(self):
-        # The child keeps stdout open until it ends.
+    def test_signal_reaches_child_processes_of_the_command(self):
+        # The child keeps stdout open, so `finish` waits until the child has ended.
         process = self.started("sleep 60 & echo ready; wait")
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
@@ -299,7 +299,7 @@ class SignalTest(HoldTest):
         self.finish(process, 5, "\n")
         self.assert_released()
 
-    def test_signal_while_waiting_for_a_slot_ends_at_once(self):
+    def test_signal_while_waiting_for_a_slot_ends_the_hold(self):
         self.server.check = lambda _: denied(3600)
         process = self.start("echo", "ran", flags=["--wait", "1h"])
         self.server.wait_for("check", 2)
@@ -332,7 +332,7 @@ class SignalTest(HoldTest):
         self.assertEqual(stdout, "")
         self.assert_released()
 
-    def test_signals_ignored_by_nohup_stay_ignored(self):
+    def test_sighup_stays_ignored_as_under_nohup(self):
         def answer(_):
             process.send_signal(signal.SIGHUP)
             return granted() if len(self.server.requests("check")) > 1 else denied(0.1)
@@ -348,7 +348,7 @@ class SignalTest(HoldTest):
 
 class TerminalTest(HoldTest):
     def start_at_terminal(self, script):
-        """A hold of a shell script in the foreground of a new terminal."""
+        """Starts a hold of a shell script in the foreground of a new terminal."""
         process, terminal = pty.fork()
         if process == 0:
             os.execve(SLUICE, [SLUICE, *self.arguments(["sh", "-c", script])], environment())
@@ -387,7 +387,7 @@ class TerminalTest(HoldTest):
 
 
 class TroubleTest(HoldTest):
-    def test_each_change_of_renewal_is_printed_once(self):
+    def test_failed_and_resumed_renewals_are_printed_once(self):
         self.server.check = lambda _: granted(ttl=3)
         ok = pb.RenewLeaseResponse(ttl=seconds(1))
         self.server.renew = in_turn(UNAVAILABLE, UNAVAILABLE, ok)
@@ -414,7 +414,8 @@ class TroubleTest(HoldTest):
         self.assertEqual(len(self.server.requests("renew")), 1)
 
     def test_kill_on_loss_ends_the_command(self):
-        for trouble in (NOT_FOUND, UNAVAILABLE):  # the lease has expired; no answer until the ttl has passed
+        # NOT_FOUND: the lease has expired. UNAVAILABLE: no renewal succeeds within the ttl.
+        for trouble in (NOT_FOUND, UNAVAILABLE):
             self.server.renew = in_turn(trouble)
             process = self.start("sleep", "60", flags=["--kill-on-loss"])
             _, stderr = self.finish(process, 128 + signal.SIGTERM)
@@ -430,7 +431,7 @@ class TroubleTest(HoldTest):
         self.finish(process, 0, "")
         self.assert_released()
 
-    def test_status_is_kept_if_the_server_is_gone_at_the_end(self):
+    def test_status_is_kept_if_the_release_fails(self):
         self.server.release = in_turn(UNAVAILABLE)
         result = self.hold("sh", "-c", "exit 7")
         self.assertEqual(result.returncode, 7)

@@ -79,7 +79,8 @@ class SameDecisions(unittest.TestCase):
         self.random = random.Random(11)
 
     def ask(self, at, users, costs):
-        """Sends a random request at a time in microseconds. Returns its log line, and whether it was denied."""
+        """Sends a random request at the time `at` (µs). Returns its log line, and True if it was
+        denied."""
         self.time[:] = struct.pack("q", at)
         attributes = {"user": f"u{8 - self.random.randrange(1, users + 1)}",
                       "endpoint": self.random.choice(["/pay", "/list", "/queue", "/other"])}
@@ -90,7 +91,7 @@ class SameDecisions(unittest.TestCase):
         return {"time": at, "cost": cost, **attributes}, answer["decision"] == "DECISION_DENIED"
 
     def replay(self, lines):
-        """The number of requests that were checked and that were denied, in each second."""
+        """Replays the lines. Returns [checked requests, denied requests] for each second."""
         log = self.folder / "log.jsonl"
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = subprocess.run([SLUICE, "replay", "--json", "--cost", "$.cost",
@@ -100,7 +101,7 @@ class SameDecisions(unittest.TestCase):
         self.assertEqual(over_time["seconds"], 1)
         return over_time["checked_denied"]
 
-    def test_every_interval_of_many_requests_agrees(self):
+    def test_replay_and_server_deny_the_same_number_in_each_second(self):
         at = START
         denied, checked, logged = collections.Counter(), collections.Counter(), []
         for _ in range(REQUESTS):
@@ -113,7 +114,7 @@ class SameDecisions(unittest.TestCase):
         self.assertGreater(sum(denied.values()), 500)
         self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
 
-    def test_every_decision_of_one_request_a_second_agrees(self):
+    def test_at_one_request_a_second_replay_and_server_agree_on_each_request(self):
         for day in range(DAYS):  # after a day, all counters are as new
             begin = START + day * 86_400_000_000
             logged, denied = zip(*(

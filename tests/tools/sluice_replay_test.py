@@ -22,7 +22,7 @@ import unittest
 
 SLUICE, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 LINES = int(os.environ.get("REPLAYED_LINES", "30000"))
-LIMIT = 4  # requests of a client in a minute of the clock
+LIMIT = 4  # requests of a client in a clock-aligned minute
 RULES = f"""domain: shop
 rules:
   - name: per-client
@@ -76,7 +76,7 @@ class Replay(unittest.TestCase):
 
     def test_counts_equal_a_naive_recount_across_zones_and_daylight_saving(self):
         chosen = random.Random(7)
-        lines = []  # (place in the log, second, text)
+        lines = []  # (second at which it is logged, text)
         asked = collections.Counter()
         for i in range(LINES):
             second = START + i // 4
@@ -104,7 +104,7 @@ class Replay(unittest.TestCase):
                          [("client_ip=" + client, count) for client, count in most])
         self.assertEqual(self.replay("--reorder", "5s", self.rules, log), found)
         self.assertGreater(self.replay("--reorder", "1s", self.rules, log)["late"], 0)
-        # If the log is split into halves, in any order and compressed, the result is the same.
+        # The log as two files, in the wrong order and one compressed, has the same result.
         half = len(lines) // 2
         second_half = self.write("b.log", "".join(text for _, text in lines[half:]))
         packed = self.folder / "a.log.gz"
@@ -138,7 +138,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(self.run_tool(self.rules, empty, status=2).stderr,
                          f"sluice: {empty}: is empty\n")
 
-    def test_maps_fields_of_json_and_csv(self):
+    def test_fields_of_json_and_csv_are_mapped(self):
         rules = self.write("tokens.yaml", """domain: shop
 rules:
   - name: tokens
@@ -148,7 +148,7 @@ rules:
       - {algorithm: fixed_window, limit: 5, window: 1d}
     missing: skip
 """)
-        # After 4 + 4 tokens, the third request is over 10. For b, the cost of 6 is over 5.
+        # The third request of a exceeds 10 tokens (4 + 4 + 4). For b, the cost of 6 exceeds 5.
         rows = [("a", 4, 1), ("a", 4, 1), ("a", 4, 1), ("b", 1, 6), ("b", 1, 5)]
         objects = "".join(
             json.dumps({"at": (START + i) * 1000, "who": {"id": user}, "n": [tokens], "cost": cost})
@@ -183,7 +183,7 @@ rules:
         self.assertNotIn("No line has the field", unmapped.stdout)
         misspelled = self.run_tool("--time", "$.at", "--cost", "$.cots", "--amount", "tokens=$.n.", rules, log)
         self.assertIn("No line has the field of --cost: each request has cost 1", misspelled.stdout)
-        self.assertIn("No line has the field of --amount tokens: each request has 0 of it",
+        self.assertIn("No line has the field of --amount tokens: each request has amount 0",
                       misspelled.stdout)
         self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 
@@ -228,7 +228,7 @@ rules:
         self.assertEqual((turned["newly_allowed"], turned["newly_denied"]),
                          (found["newly_denied"], 0))
 
-    def test_suggests_limits_that_deny_the_share_when_replayed(self):
+    def test_suggested_limits_deny_at_most_the_share_when_replayed(self):
         log = self.busy_log()
         for share in (0.1, 5):
             for text in (BUCKET.replace("1/s", "1/m"), BUCKET.replace("1/s", "900/s")):
@@ -248,7 +248,7 @@ rules:
         refused = self.run_tool("--suggest", "1%", self.rules, "-", status=2, input="")
         self.assertIn("standard input", refused.stderr)
 
-    def test_the_five_commands_of_the_documents_work(self):
+    def test_the_five_commands_of_docs_replay_md_work(self):
         page = (SOURCE / "docs/replay.md").read_text(encoding="utf-8")
         self.write("guess.yaml", re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
         commands = re.findall(r"(?m)^\d\. `sluice ([^`]*)`", page)
@@ -263,7 +263,7 @@ rules:
         self.assertIn("rules:", (self.folder / "limits.yaml").read_text())
         self.assertIn("<svg", (self.folder / "report.html").read_text())
 
-    def test_writes_a_self_contained_page(self):
+    def test_html_report_is_self_contained(self):
         evil = "/<script>alert(1)</script>"
         rules = self.write("path.yaml", RULES.replace("client_ip", "endpoint"))
         log = self.write("evil.log", "".join(nginx("1.1.1.1", START + i, 0, evil) for i in range(9)))
@@ -275,7 +275,7 @@ rules:
         self.assertIn("script>alert(1)", text)
         self.assertNotRegex(text, r"<script|src=|href=|https?://|url\(")
 
-    def test_stops_when_the_counters_do_not_fit(self):
+    def test_replay_stops_when_the_counters_do_not_fit_in_memory(self):
         log = self.write("many.log", "".join(
             nginx(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", START + i // 1000) for i in range(20_000)))
         rules = self.write("hour.yaml", RULES.replace("1m", "1d"))

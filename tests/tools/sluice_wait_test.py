@@ -1,4 +1,4 @@
-"""`sluice check`: it sleeps for the wait in answers, and sends --mode and --wait to the server.
+"""`sluice check` sleeps for the wait in an answer, and sends --mode and --wait to the server.
 
 Usage: sluice_wait_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -18,7 +18,7 @@ class WaitTest(unittest.TestCase):
         self.server = FakeServer(self)
 
     def check(self, *arguments):
-        """The result, and the seconds between the last answer and the end."""
+        """Runs `sluice check`. Returns the result, and the seconds from last answer to end."""
         answered = []
         inner = self.server.check
 
@@ -45,14 +45,14 @@ class WaitTest(unittest.TestCase):
         self.assertGreaterEqual(slept, WAIT)
         self.assertEqual(json.loads(result.stdout)["wait"], "0.300s")
 
-    def test_modes_that_never_wait_do_not_sleep(self):
+    def test_modes_and_costs_that_never_wait_do_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         for arguments in (["--peek"], ["--cost", "0"], ["--mode", "charge"], ["--mode", "refund"]):
-            result, _ = self.check("--wait", "2h", *arguments)  # it ends long before 2 h have passed
+            result, _ = self.check("--wait", "2h", *arguments)  # fails if it takes over 60 s
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("start in 1 h", result.stdout)
 
-    def test_check_without_wait_does_not_sleep(self):
+    def test_check_without_flag_wait_does_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         result, _ = self.check()
         self.assertIn("start in 1 h", result.stdout)
@@ -67,7 +67,7 @@ class WaitTest(unittest.TestCase):
         self.assertIn("retry in 1 h", result.stdout)
 
     def reserve_every(self, interval):
-        """Answers like a borrowing bucket: each check is due `interval` after the previous one."""
+        """Makes the server answer like a borrowing bucket: a check every `interval` seconds."""
         lock = threading.Lock()
         due = None
 

@@ -1,4 +1,4 @@
-// The screen of `sluice top`, and its keys.
+// The screen of `sluice top`, and what key presses change.
 #include "tools/top_screen.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ std::string Pressed(const std::string& keys, const FleetState& fleet = Fleet()) 
   return TopScreen(fleet, view, 24, kWide);
 }
 
-// Whether the screen shows the rules in this order.
+// Returns true if the screen shows the rules in the order of `names`.
 bool InOrder(const std::string& screen, const std::vector<std::string>& names) {
   std::vector<std::size_t> at;
   for (const std::string& name : names) at.push_back(screen.find("shop/" + name + " "));
@@ -81,7 +81,7 @@ TEST(TopScreen, KeyPresses_SortTheRules) {
   EXPECT_TRUE(InOrder(Pressed("n"), {"aa", "bb", "cc"}));
 }
 
-TEST(TopScreen, KeyPressK_ShowsTheMostUsedOrMostDeniedKeys) {
+TEST(TopScreen, KeyPressK_SwitchesBetweenMostUsedAndMostDeniedKeys) {
   EXPECT_THAT(Pressed("k"),
               AllOf(HasSubstr("MOST USED"), HasSubstr("#0123456789ab"), Not(HasSubstr("user=1"))));
   EXPECT_THAT(Pressed("kk"), HasSubstr("MOST DENIED"));

@@ -8,11 +8,11 @@
 //   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
-//   shop reserve ADDRESS USER             works three times for estimated tokens, and settles
-//                                         those used
+//   shop reserve ADDRESS USER             works three times: takes estimated tokens, and settles
+//                                         with those used
 //   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX
-//                                         takes tokens, and settles them after a line of standard
-//                                         input; DRAIN and SETTLE_FOR are in ms
+//                                         takes tokens, and settles with those used after a line of
+//                                         standard input; DRAIN and SETTLE_FOR are in ms
 //   shop outcomes ADDRESS                 works eight times, and reports how the work went
 //   shop serve ADDRESS                    serves gRPC until standard input ends
 
@@ -187,7 +187,7 @@ void Aborted(sluice::Client& client, const std::string& user) {
   throw std::runtime_error("the work fails");
 }
 
-// The rest of the tokens is taken, so a further part is denied.
+// Takes all tokens that are left, so a further part is denied.
 void Stopped(sluice::Client& client, const std::string& user) {
   sluice::Reservation reservation = client.Reserve(Model(user, 500));
   if (!reservation) throw std::invalid_argument("denied");

@@ -1,5 +1,5 @@
-// Services without limits, in both of gRPC's APIs: Health, and Reflection, of which only the stream
-// is used here. It answers each request with an empty response.
+// The services Health and Reflection without limits, each in gRPC's synchronous and callback API.
+// Reflection answers each request of its stream with an empty response.
 #pragma once
 
 #include "grpc/health/v1/health.grpc.pb.h"

@@ -13,7 +13,7 @@ namespace sluice {
 namespace {
 
 // A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
-// idempotent.
+// idempotent, so gRPC may repeat them.
 constexpr char kServiceConfig[] = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "methodConfig": [{
@@ -44,7 +44,7 @@ void Set(std::chrono::milliseconds value, google::protobuf::Duration& duration) 
   duration.set_nanos(static_cast<int>(value.count() % 1000) * 1'000'000);
 }
 
-// Sets the default, unless the request says how long it may wait.
+// Sets max_wait to its default, unless the request has a max_wait or max_delay.
 void SetMaxWait(const Options& options, v1::CheckLimitRequest& request) {
   if (!options.max_wait || request.has_max_wait() || request.has_max_delay()) return;
   Set(*options.max_wait, *request.mutable_max_wait());

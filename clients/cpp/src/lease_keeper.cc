@@ -11,10 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The timeout of a call, which waits this long for a connection. The destructor of the client waits
-// just as long.
+// The timeout of a call, including its wait for a connection. So the destructor of the client waits
+// at most this long for pending releases.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
-// The pause between attempts to settle, which is doubled each time.
+// The pauses between attempts to settle: each is twice as long as the one before, up to kLastPause.
 constexpr milliseconds kFirstPause(100);
 constexpr milliseconds kLastPause(1000);
 
@@ -144,7 +144,7 @@ void LeaseKeeper::Run() {
   }
 }
 
-// REQUIRES of this function and the next two: the caller holds mutex_.
+// This function and the next two require that the caller holds mutex_.
 void LeaseKeeper::RenewDue(Clock::time_point now) {
   for (auto& [id, renewal] : renewals_) {
     if (renewal.due > now) continue;
@@ -185,7 +185,7 @@ void LeaseKeeper::Attempt(Settlement settlement) {
 
 void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                             v1::Outcome outcome) {
-  // After QUEUED, the settlement is repeated, since the server that answered may die. It is also
+  // After QUEUED, the settlement is repeated, since the server that queued it may die. It is also
   // repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found
   // until its server reaches the store.
   const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&

@@ -1,5 +1,5 @@
-// Renews the leases of a client, each after a third of its ttl, and sends settlements until they
-// are stored, on a separate thread.
+// Renews each lease of a client when a third of its ttl has passed, and repeats settlements until
+// they are stored. A separate thread does this.
 //
 // Thread-safe.
 #pragma once
@@ -21,13 +21,13 @@ namespace sluice {
 // Rounded up, so that waiting this long is always enough.
 std::chrono::microseconds ToChrono(const google::protobuf::Duration& duration);
 
-// Whether the error is the caller's: repeating the call cannot help.
+// Whether the error is the caller's, so that repeating the call cannot help.
 bool IsMistake(grpc::StatusCode code);
 
 class LeaseKeeper {
  public:
-  // `calls` and `options` must outlive this object. Its owner must wait for `calls`: a process that
-  // ends at once would lose pending releases.
+  // `calls` and `options` must outlive this object. The owner of this object must wait for `calls`:
+  // if the process ends before that, pending releases are lost.
   LeaseKeeper(PendingCalls& calls, const Options& options);
   ~LeaseKeeper();
 
@@ -38,7 +38,7 @@ class LeaseKeeper {
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id, const Work& work);
 
-  // Stops renewing the lease and repeats the settlement until it is stored. Returns at once.
+  // Stops renewing the lease, and sends the settlement until it is stored. Returns at once.
   // `local`: the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
@@ -77,7 +77,7 @@ class LeaseKeeper {
   std::condition_variable changed_;
   std::map<std::string, Renewal> renewals_;                   // by lease; guarded by mutex_
   std::multimap<Clock::time_point, Settlement> settlements_;  // by next attempt; guarded by mutex_
-  std::size_t settling_ = 0;  // settlements_ and those being sent; guarded by mutex_
+  std::size_t settling_ = 0;  // how many wait or are being sent; guarded by mutex_
   std::size_t lost_ = 0;      // guarded by mutex_
   bool closed_ = false;       // guarded by mutex_
   bool stopping_ = false;     // guarded by mutex_

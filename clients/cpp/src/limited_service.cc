@@ -19,7 +19,7 @@ using grpc::ByteBuffer;
 using grpc::internal::MethodHandler;
 using grpc::internal::RpcMethod;
 
-// The status of a denied call. Tells the caller when to retry.
+// Returns the status of a denied call. If a retry can succeed, sets the trailer that says when.
 grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context) {
   if (!decision.error.ok()) return {grpc::StatusCode::INTERNAL, "no decision"};
   if (!decision.answered) return {grpc::StatusCode::UNAVAILABLE, "no decision"};
@@ -30,15 +30,16 @@ grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context)
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rate limited"};
 }
 
-// A canceled call shows nothing about the load, unless its deadline has passed.
+// Reports IGNORE for a canceled call, because it shows nothing about the load, or OVERLOAD if the
+// call's deadline has passed.
 void ReportCanceled(const grpc::ServerContextBase& context, Work& work) {
   if (!context.IsCancelled()) return;
   const bool is_late = std::chrono::system_clock::now() >= context.deadline();
   work.Report(is_late ? v1::HOLD_OUTCOME_OVERLOAD : v1::HOLD_OUTCOME_IGNORE);
 }
 
-// Checks each call of a method before the method's own handler runs it. The method's handler parses
-// the request, so a denied call is not parsed. Until then, the request is the raw buffer.
+// Checks each call of a method before the method's own handler runs it. The request stays a raw
+// buffer until that handler parses it, so the request of a denied call is never parsed.
 class LimitedHandler : public MethodHandler {
  public:
   LimitedHandler(MethodHandler& method, std::string name, Client& client, std::string domain,
@@ -157,7 +158,7 @@ LimitedService::LimitedService(grpc::Service& service, const std::string& full_n
   if (service.has_generic_methods() || service.has_async_methods() ||
       (callback && service.has_synchronous_methods())) {
     throw std::invalid_argument("the methods of " + full_name +
-                                " are not all synchronous, or not all of the callback API");
+                                " are neither all synchronous nor all of the callback API");
   }
   methods_.reserve(descriptor->method_count());
   for (int i = 0; i < descriptor->method_count(); ++i) {

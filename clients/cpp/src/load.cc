@@ -80,7 +80,7 @@ class Load {
 
   const std::string cgroup_ = OwnCgroup();
   std::mutex mutex_;
-  Clock::time_point begin_ = Clock::now();  // guarded by mutex_, as the next two
+  Clock::time_point begin_ = Clock::now();  // guarded by mutex_, like the next two
   double used_ = CpuSeconds();              // seconds
   double part_ = 0;
 };

@@ -1,7 +1,7 @@
-// The calls of a client that no thread waits for.
+// Calls of a client for which no thread waits.
 //
 // gRPC joins its callback threads when the last channel is destroyed, so a channel must not be
-// destroyed on one of them (gRPC issue 37858). Each call's context holds the channel: the context
+// destroyed on such a thread (gRPC issue 37858). Each call's context holds the channel: the context
 // is destroyed before its call ends, and the client waits for all calls.
 //
 // Thread-safe.
@@ -88,7 +88,7 @@ void PendingCalls::Start(Method<Request, Response> method, Request request,
     Response response = std::move(call->response);
     call.reset();
     done(status, std::move(response));
-    done = nullptr;  // the objects it holds may use the client
+    done = nullptr;  // objects in `done` may use the client
     End();
   };
   (stub_.async()->*method)(&started.context, &started.request, &started.response,

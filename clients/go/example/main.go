@@ -7,10 +7,11 @@
 //	example modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends
-//	example reserve ADDRESS USER             works three times for estimated tokens, and settles those used
+//	example reserve ADDRESS USER             works three times: takes estimated tokens, and
+//	                                         settles with those used
 //	example settle ADDRESS USER DRAIN SETTLE_FOR MAX
-//	                                         takes tokens, and settles them after a line of standard
-//	                                         input; DRAIN and SETTLE_FOR are in ms
+//	                                         takes tokens, and settles with those used after a line
+//	                                         of standard input; DRAIN and SETTLE_FOR are in ms
 //	example outcomes ADDRESS                 works eight times, and reports how the work went
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
 package main
@@ -39,7 +40,7 @@ import (
 	"example.com/sluice/client"
 )
 
-const deadline = time.Minute // generous: an example must work on a busy machine
+const deadline = time.Minute // long, because an example must work on a busy machine
 
 func must(err error) {
 	if err != nil {
@@ -190,7 +191,7 @@ func aborted(ctx context.Context, c *client.Client, facts client.Attributes) err
 	return errWork
 }
 
-// The rest of the tokens is taken, so a further part is denied.
+// Takes all tokens that are left, so a further part is denied.
 func stopped(ctx context.Context, c *client.Client, facts client.Attributes) error {
 	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 500))
 	if err != nil {

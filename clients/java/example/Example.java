@@ -51,7 +51,7 @@ import sluice.v1.Mode;
  * modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
  * ask ADDRESS open|closed        checks once for each line of standard input
  * export ADDRESS                 holds a slot until standard input ends
- * reserve ADDRESS USER           works three times for estimated tokens, and settles those used
+ * reserve ADDRESS USER           works three times: takes estimated tokens, settles with those used
  * reserve_async ADDRESS USER     the same, without blocking
  * settle ADDRESS USER DRAIN SETTLE_FOR MAX
  *                                takes tokens, and settles them after a line of standard input;

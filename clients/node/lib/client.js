@@ -18,7 +18,7 @@ const {RateLimiter} = sluice.v1;
 const SERVICE_CONFIG = JSON.stringify({
   loadBalancingConfig: [{round_robin: {}}],
   // A check is never sent twice, since it may have been counted. Calls that end or renew a lease
-  // are idempotent.
+  // are idempotent, so gRPC repeats them.
   methodConfig: [{
     name: ['RenewLease', 'ReleaseLease', 'SettleLease'].map((method) => (
       {service: 'sluice.v1.RateLimiter', method})),
@@ -34,7 +34,7 @@ const MODES = {
   consume: 'MODE_CONSUME', peek: 'MODE_PEEK', charge: 'MODE_CHARGE', refund: 'MODE_REFUND',
 };
 
-// The fields of a check other than domain and attributes, and how each is written to the request.
+// How each field of a check is written to the request. Domain and attributes are not among them.
 const FIELDS = {
   cost: (cost) => ({cost}),
   amounts: (amounts) => ({amounts}),
@@ -46,7 +46,7 @@ const FIELDS = {
   leaseTtl: (ms) => ({lease_ttl: durationOf('leaseTtl', ms)}),
 };
 
-// The caller's errors. All other errors mean that there is no decision.
+// Errors of the caller, which are thrown. After any other error, the client decides.
 const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_DENIED,
   grpc.status.UNAUTHENTICATED, grpc.status.UNIMPLEMENTED]);
 
@@ -66,8 +66,8 @@ const credentialsOf = (tls) => {
   return grpc.credentials.createSsl(ca || null, key || null, cert || null);
 };
 
-// Reads and writes messages once, because the code that does this is generated when it is first
-// used.
+// Reads and writes a message once in advance, because the code for this is generated when it is
+// first used.
 function loadMessages() {
   const {requestSerialize, responseSerialize, responseDeserialize} = RateLimiter.service.CheckLimit;
   requestSerialize({domain: 'd', attributes: {a: ''}});
@@ -112,7 +112,7 @@ class Client {
     this.#deadline = deadline;
     this.#open = oneOf('withoutAnswer', withoutAnswer, {open: true, closed: false});
     this.#defaults = {maxWait};
-    fieldsOf({maxWait, leaseTtl});  // throws if one is wrong
+    fieldsOf({maxWait, leaseTtl});  // throws if a value is invalid
     this.#leaseTtl = leaseTtl;
     this.#drain = drain;
     this.#overloaded = overloaded;
@@ -124,8 +124,8 @@ class Client {
       'grpc.max_reconnect_backoff_ms': 1000,
       'grpc.service_config': SERVICE_CONFIG,
     });
-    // Checks made during this time wait for the connection and for a first call, because that call
-    // takes longer.
+    // Until this time, checks wait for the connection and for a first call, which takes longer than
+    // later calls.
     const end = Date.now() + connectTimeout;
     loadMessages();
     this.#connecting = new Promise((resolve) => {
@@ -143,8 +143,8 @@ class Client {
     return lost;
   }
 
-  // Asks whether a request is allowed. Undefined attributes are left out. Rejects only if the request
-  // is invalid.
+  // Asks whether a request is allowed. Undefined attributes are left out. Rejects if the request is
+  // invalid or the caller may not make it.
   async check(domain, attributes, options = {}) {
     const defaults = options.maxDelay === undefined ? this.#defaults : {};
     const present = Object.entries(attributes).filter(([, value]) => value !== undefined);
@@ -157,7 +157,7 @@ class Client {
       return new Decision(response.decision === 'DECISION_ALLOWED', response);
     } catch (error) {
       if (MISTAKES.has(error.code)) throw error;
-      RateLimiter.service.CheckLimit.requestSerialize(request);  // throws if it was never sent
+      RateLimiter.service.CheckLimit.requestSerialize(request);  // throws if invalid
       return new Decision(this.#open, undefined, error.message);
     }
   }
@@ -196,8 +196,9 @@ class Client {
     return reservation;
   }
 
-  // Renews the decision's lease, if it has one. Returns a function that ends this and releases the lease.
-  // If the work failed, pass the error to the function. A second call of the function does nothing.
+  // Renews the decision's lease, if it has one. Returns a function that stops the renewal and
+  // releases the lease. If the work failed, pass the error to the function. A second call of the
+  // function does nothing.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};

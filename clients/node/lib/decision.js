@@ -15,7 +15,7 @@ class Decision extends Work {
   constructor(allowed, response, failure) {
     super();
     this.allowed = allowed;
-    this.failure = failure;  // why the client decided, not a server; undefined if a server answered
+    this.failure = failure;  // why no server decided; undefined if a server answered
     this.answered = failure === undefined;
     this.response = response || {limits: []};
     this.wait = millis(this.response.wait);  // ms before the allowed request starts
@@ -57,12 +57,12 @@ class Limited extends Error {
   }
 }
 
-// The client, which is 'closed', denied the request because no server answered.
+// No server answered, and the client denied the request because it is 'closed'.
 class NoAnswer extends Limited {}
 
 const denial = (decision) => (decision.answered ? new Limited(decision) : new NoAnswer(decision));
 
-// The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+// The rule's name as an RFC 8941 string, which is ASCII. If the limit is not the rule's first, "/"
 // and the limit's index follow the name.
 function nameOf(limit) {
   const rule = limit.rule.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&');

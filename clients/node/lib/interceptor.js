@@ -5,10 +5,11 @@ const grpc = require('@grpc/grpc-js');
 const {sleep} = require('./decision');
 const {errorOfStatus} = require('./work');
 
-// new grpc.Server({interceptors: [limitInterceptor(client, 'shop')]}). Each call is checked with the
-// attribute `endpoint`, its full method, and what `attributes(metadata)` returns. A denied call ends with
-// RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. If no server
-// answers and the client is 'closed', the call ends with UNAVAILABLE.
+// new grpc.Server({interceptors: [limitInterceptor(client, 'shop')]}). Each call is checked with
+// the attribute `endpoint` (the call's full method) and with the attributes that
+// `attributes(metadata)` returns. A denied call ends with RESOURCE_EXHAUSTED; if a retry can
+// succeed, `grpc-retry-pushback-ms` says when. If no server answers and the client is 'closed', the
+// call ends with UNAVAILABLE.
 function limitInterceptor(client, domain, attributes = () => ({}), options = {}) {
   return (method, call) => {
     let release = () => {};

@@ -1,15 +1,15 @@
-// The leases of a client: renewed while they are open, released or settled in the background.
+// The leases of a client: renews open leases, and releases or settles them in the background.
 'use strict';
 
 const {millis} = require('./decision');
 
-const CALL_TIMEOUT = 5000;  // ms; a call waits that long for a connection
+const CALL_TIMEOUT = 5000;  // ms, with the time that a call waits for a connection
 const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_PAUSE
 const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// Whether the outcome is final: no other attempt can change it. After QUEUED, the settlement is
-// repeated, since the server that answered may die. It is also repeated after NOT_FOUND if the
+// Whether the outcome is final, so that no further attempt is needed. After QUEUED, the settlement
+// is repeated, since the server that queued it may die. It is also repeated after NOT_FOUND if the
 // lease was taken during an outage: such a lease is not found until its server reaches the store.
 const isFinal = (outcome, local) =>
   outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
@@ -18,13 +18,13 @@ class Leases {
   #call;
   #isMistake;
   #options;
-  #calls = new Set();  // releases and settlements that have not ended: promises
+  #calls = new Set();  // promises of releases and settlements that have not ended
   #settling = 0;
   #lost = 0;
   #closed = false;
 
-  // call(method, request, timeout) returns a promise of the answer. isMistake(error): whether
-  // repeating the call cannot help.
+  // call(method, request, timeout) returns a promise of the answer. isMistake(error) returns
+  // whether a call that failed with this error would fail again.
   constructor(call, isMistake, {maxSettlements, settleFor}) {
     this.#call = call;
     this.#isMistake = isMistake;
@@ -47,8 +47,8 @@ class Leases {
     this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
   }
 
-  // Repeats the settlement until it is stored. Never rejects. `local`: the lease was granted while
-  // the store did not answer.
+  // Starts the settlement, which is repeated in the background until it is stored. `local`: whether
+  // the lease was granted while the store did not answer.
   settle({id, local}, {cost, ...amounts}, hold) {
     if (this.#settling >= this.#options.maxSettlements) {
       this.#report(`${this.#settling} others are waiting`);
@@ -79,7 +79,7 @@ class Leases {
     this.#calls.add(call);
   }
 
-  // Returns why the settlement was not stored; undefined if it was stored.
+  // Repeats the settlement until it is stored. Returns why it was not stored; undefined if it was.
   async #store(request, local) {
     const end = Date.now() + this.#options.settleFor;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {

@@ -7,12 +7,12 @@ const {Work} = require('./work');
 class Reservation extends Work {
   #take;
   #leases;
-  #parts = [];  // in the order of taking: {id, local, held, stop}
+  #parts = [];  // in the order in which they were taken: {id, local, held, stop}
   #used = {};
   #open = true;
   #overloaded;
 
-  // take(amounts): returns a promise of the decision, which rejects with Limited after a denial.
+  // take(amounts) returns a promise of the decision. A denial rejects the promise with Limited.
   constructor(take, leases, overloaded) {
     super();
     this.#take = take;
@@ -37,8 +37,9 @@ class Reservation extends Work {
     Object.assign(this.#used, amounts);
   }
 
-  // Takes more units for the next part of the work, under a further lease. Takes no slot and does
-  // not count as a request. Rejects with Limited if that is denied.
+  // Takes more units for the next part of the work, under a further lease. Does not count as a
+  // request, and takes no slot unless `cost` is named. Rejects with Limited if the units are
+  // denied.
   async extend(amounts) {
     const held = {cost: 0, ...(amounts.cost ? {requests: 0} : {}), ...amounts};
     await this.#add(await this.#take(held), held);
@@ -51,7 +52,7 @@ class Reservation extends Work {
     this.#open = false;
     try {
       this.use(amounts);
-    } finally {  // an error must not keep the lease
+    } finally {  // even an invalid amount must not keep the lease
       const shares = split(this.#parts.map(({held}) => held), this.#used);
       const hold = this.ended(error, this.#overloaded);
       this.#parts.forEach((part, index) => this.#end(part, shares[index], hold));
@@ -88,8 +89,8 @@ class Reservation extends Work {
   }
 }
 
-// Distributes what was used over the parts: each gets at most what it held; the last one gets the
-// rest.
+// Distributes the used units over the parts. Each part gets at most the units that it held, and the
+// last part gets the rest.
 function split(parts, used) {
   const left = {...used};
   return parts.map((held, index) => {

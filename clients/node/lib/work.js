@@ -30,7 +30,7 @@ const errorOfResponse = (response) => {
   return isOverload(response.statusCode) ? response : undefined;
 };
 
-// The error of a gRPC call whose status this is; undefined if it does not mean overload.
+// The error of a gRPC call with this status; undefined if the status does not mean overload.
 const errorOfStatus = (it) => (CODES.has(it.code) ? it : undefined);
 
 // The work for which slots are held.
@@ -39,8 +39,8 @@ class Work {
   #duration;
 
   // Sets how the work went: 'ok', 'overload', or 'ignore' if the work shows nothing about the load.
-  // Its error is then ignored. duration: how many ms the work took; unless set, the time from take
-  // to release.
+  // An error of the work is then ignored. duration: how many ms the work took; unless set, the
+  // server measures from the take to the release.
   report(outcome, {duration} = {}) {
     if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
       throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
@@ -49,14 +49,15 @@ class Work {
     this.#outcome = outcome ?? this.#outcome;
   }
 
-  // The fields of a release or settlement. overloaded(): whether this process is overloaded.
+  // How the work went, as fields of a release or settlement. overloaded() returns whether this
+  // process is overloaded.
   ended(error, overloaded) {
     const outcome = this.#outcome ?? (error === undefined && overloaded() ? 'overload' : outcomeOf(error));
     return {hold_outcome: OUTCOMES[outcome], duration: this.#duration};
   }
 }
 
-// A duration as the messages of the API have it.
+// Milliseconds as a Duration message of the API.
 function durationOf(name, milliseconds) {
   if (!(milliseconds >= 0 && milliseconds < Infinity)) {
     throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
@@ -79,10 +80,11 @@ function ownCgroup() {
   return path.join('/sys/fs/cgroup', own.slice(3));
 }
 
-// A function for the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its
-// CPU or memory: above({cpu: 0.9, memory: 0.85}). If the cgroup has no limit, the machine's CPU or memory is
-// the limit. Without cgroups, only the use of this process counts. CPU is measured over at least a
-// second. `cgroup`: the folder of another cgroup.
+// A function for the option `overloaded`, such as above({cpu: 0.9, memory: 0.85}). It returns
+// whether the cgroup (v2) of this process uses more than this part of its CPU or of its memory. If
+// the cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups, only the use
+// of this process counts. CPU is measured over at least a second. `cgroup`: the folder of a cgroup
+// to measure in place of this process's own.
 function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   const cpuTime = () => {  // ms
     const [, used] = words(cgroup, 'cpu.stat');  // usage_usec N …

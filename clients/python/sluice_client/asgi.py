@@ -16,10 +16,10 @@ class LimitMiddleware:
     """app.add_middleware(LimitMiddleware, client=client, domain="shop"), or
     app = LimitMiddleware(app, client, "shop").
 
-    Each HTTP request is checked in `domain` with the attributes `endpoint` (the path), `method`,
-    `client_ip` and what `attributes(scope)` returns. A denied request gets 429 and Retry-After. If
-    no server answers and the client is CLOSED, a request gets 503. If limits were checked, the
-    response has RateLimit and RateLimit-Policy. The application finds the decision in
+    Each HTTP request is checked in `domain` with the attributes `endpoint` (the path), `method` and
+    `client_ip`, and with those that `attributes(scope)` returns. A denied request gets 429 and
+    Retry-After. If no server answers and the client is CLOSED, a request gets 503. If limits were
+    checked, the response has RateLimit and RateLimit-Policy. The application finds the decision in
     scope["sluice"]. WebSocket connections are not checked.
     """
 

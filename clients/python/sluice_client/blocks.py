@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LimitedBlock:
-    """What Client.limited returns. `as` gives the decision."""
+    """What Client.limited returns. The variable after `as` gets the decision."""
 
     def __init__(self, client: Client, domain: str, attributes: Attributes, options: CheckOptions):
         self._client, self._check = client, (domain, attributes, options)
@@ -63,7 +63,7 @@ class LimitedBlock:
 class _Part(NamedTuple):
     lease_id: str
     held: dict[str, int]
-    local: bool  # taken while the store did not answer
+    local: bool  # whether it was taken while the store did not answer
 
 
 class Reservation(Work):
@@ -73,11 +73,11 @@ class Reservation(Work):
     def __init__(self, client: Client, leases: LeaseKeeper,
                  check: tuple[str, Attributes, dict[str, Any]]):
         self._client, self._leases, self._check = client, leases, check
-        self._parts: list[_Part] = []  # in the order of taking
+        self._parts: list[_Part] = []  # in the order in which they were taken
         self._used: dict[str, int] = {}
         self._open = True
         self.decision = Decision(False)
-        """The decision of the last check, made by the start of the block or the last `extend`."""
+        """The decision of the last check: the start of the block and each `extend` make one."""
 
     def __enter__(self) -> Reservation:
         with self._unused_on_error():
@@ -96,16 +96,17 @@ class Reservation(Work):
         self._settle(error)
 
     def use(self, **amounts: int) -> None:
-        """Sets what has been used until now, in total: use(tokens=212). Amounts that are never named are
-        settled as taken. `cost` is a name, too."""
+        """Sets what has been used until now, in total: use(tokens=212), use(cost=3). Amounts that
+        are never named are settled as taken."""
         for name, value in amounts.items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name} is {value!r}; it must be an integer of at least 0")
         self._used.update(amounts)
 
     def extend(self, **amounts: int) -> None:
-        """Takes more units for the next part of the work, under a further lease. Takes no slot and does
-        not count as a request. Raises Limited if that is denied."""
+        """Takes more units for the next part of the work, under a further lease. Does not count as
+        a request, and takes no slot unless `cost` is named. If the units are denied, raises
+        Limited."""
         held = _further(amounts)
         self._take(held, self._options(held))
 
@@ -115,12 +116,12 @@ class Reservation(Work):
         await self._take_async(held, self._options(held))
 
     def settle(self, **amounts: int) -> None:
-        """Ends the reservation with what was used. The client repeats the settlement in the background
-        until it is stored. Settling again does nothing."""
+        """Ends the reservation, and settles it with what was used. The client repeats the
+        settlement in the background until it is stored. A second call does nothing."""
         if self._open:
             try:
                 self.use(**amounts)
-            finally:  # a mistake must not keep the lease
+            finally:  # even an invalid amount must not keep the lease
                 self._settle(None)
 
     def _settle(self, error: BaseException | None) -> None:
@@ -183,8 +184,8 @@ def _further(amounts: dict[str, int]) -> dict[str, int]:
 
 
 def _split(parts: list[_Part], used: dict[str, int]) -> list[dict[str, int]]:
-    """Distributes what was used over the parts: each gets at most what it held; the last one gets
-    the rest."""
+    """Distributes the used units over the parts. Each part gets at most the units that it held, and
+    the last part gets the rest."""
     left, shares = dict(used), []
     for part in parts:
         held = left if part is parts[-1] else part.held

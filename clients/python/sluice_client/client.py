@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SERVICE = "sluice.v1.RateLimiter"
 
 # A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
-# idempotent.
+# idempotent, so gRPC repeats them.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
@@ -43,7 +43,7 @@ _SERVICE_CONFIG = json.dumps({
     }],
 })
 
-# The caller's errors. All other errors mean that there is no decision.
+# Errors of the caller, which are raised. After any other error, the client decides.
 _MISTAKES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -53,22 +53,22 @@ _MISTAKES = {
 
 
 class CheckOptions(TypedDict, total=False):
-    """The fields of a check besides domain and attributes."""
+    """The fields of a check, except domain and attributes."""
 
     cost: int
     """Units to take; 1 unless set."""
     amounts: Mapping[str, int]
-    """Amounts that limits may count besides the cost: {"tokens": 500}."""
+    """Amounts that limits may count in addition to the cost: {"tokens": 500}."""
     mode: Literal["consume", "peek", "charge", "refund"]
     """"consume" unless set. The API describes the modes."""
     max_wait: float
     """The longest wait in seconds that this check accepts."""
     max_delay: float
-    """Like max_wait, but only leaky_bucket limits may wait."""
+    """Like max_wait, but only leaky_bucket limits may tell the caller to wait."""
     charged_at: datetime
     """For "refund": `decided_at` of the decision that charged."""
     request_id: str
-    """Returned unchanged."""
+    """The response contains it unchanged."""
     lease_ttl: float
     """Takes the units under a lease of this ttl in seconds; `reserve` sets it."""
 
@@ -76,8 +76,8 @@ class CheckOptions(TypedDict, total=False):
 class Client:
     """Asks one address, such as "127.0.0.1:8081", "unix:/run/sluice/grpc.sock" or "dns:///sluice:8081".
 
-    Thread-safe. A process needs only one client, which has one channel. It connects when it is created,
-    and waits for the connection for at most `connect_timeout`. Create it after a fork.
+    Thread-safe. A process needs only one client, which has one channel. The constructor connects,
+    and waits for the connection for at most `connect_timeout`. Create the client after a fork.
     """
 
     def __init__(self, address: str = "127.0.0.1:8081", *,
@@ -110,7 +110,7 @@ class Client:
         self._drain = drain
         self.overloaded = overloaded
         """Whether this process is overloaded. If so, limits with `adapt` learn "overload" even from work that
-        went well."""
+        succeeded."""
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
         methods = {
             "RenewLease": self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse),
@@ -129,16 +129,16 @@ class Client:
         self.close()
 
     def close(self) -> int:
-        """Waits at most `drain` until settlements are stored and releases are answered.
-        Returns how many settlements this client has lost in all."""
+        """Waits until settlements are stored and releases are answered, but at most for `drain`.
+        Returns how many settlements this client has lost in total."""
         lost = self._leases.close(self._drain)
         self._channel.close()
         return lost
 
     def check(self, domain: str, attributes: Attributes,
               **options: Unpack[CheckOptions]) -> Decision:
-        """Asks whether a request is allowed. Attributes that are None are left out. Raises
-        grpc.RpcError only if the request is invalid."""
+        """Asks whether a request is allowed. Attributes that are None are left out. If the
+        request is invalid or the caller may not make it, raises grpc.RpcError."""
         try:
             return _decided(self._check(self._request(domain, attributes, options),
                                         timeout=self._deadline, metadata=self._metadata()))
@@ -147,7 +147,7 @@ class Client:
 
     async def check_async(self, domain: str, attributes: Attributes,
                           **options: Unpack[CheckOptions]) -> Decision:
-        """Like check, without blocking the event loop, on the same channel."""
+        """Like check, on the same channel, but does not block the event loop."""
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
         request = self._request(domain, attributes, options)
@@ -171,8 +171,8 @@ class Client:
     def limited(self, domain: str, attributes: Attributes,
                 **options: Unpack[CheckOptions]) -> LimitedBlock:
         """For `with` and `async with`: if the request is allowed, runs the block; otherwise raises
-        Limited. If the answer has a wait, sleeps first. A slot of a concurrency limit is held while
-        the block runs, and always released at its end."""
+        Limited. If the answer has a wait, sleeps first. While the block runs, a slot of a
+        concurrency limit is held. It is always released at the end of the block."""
         return LimitedBlock(self, domain, attributes, options)
 
     def reserve(self, domain: str, attributes: Attributes,
@@ -212,7 +212,7 @@ class Client:
 
     @contextlib.contextmanager
     def holding(self, decision: Decision) -> Iterator[None]:
-        """Renews the lease of `decision`, if it has one, while the block runs, then releases it."""
+        """If `decision` has a lease: renews it while the block runs, then releases it."""
         lease = decision.response.lease
         if not lease.id:
             yield

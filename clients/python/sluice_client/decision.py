@@ -18,17 +18,17 @@ class Decision(Work):
                  failure: str | None = None):
         self.allowed = allowed
         self.failure = failure
-        """Why the client decided, not a server; None if a server answered."""
+        """Why no server decided; None if a server answered."""
         self.response = response or pb.CheckLimitResponse()
 
     @property
     def answered(self) -> bool:
-        """False if the client decided, because no server answered."""
+        """Whether a server answered. If none did, the client decided."""
         return self.failure is None
 
     @property
     def wait(self) -> float:
-        """Seconds to wait before the allowed request starts."""
+        """For how many seconds an allowed request must wait before it starts."""
         return seconds(self.response.wait)
 
     @property
@@ -39,7 +39,7 @@ class Decision(Work):
 
     @property
     def decided_at(self) -> datetime:
-        """The time of the decision, by the store's clock: `charged_at` of a refund."""
+        """The time of the decision, by the store's clock. A refund needs it as `charged_at`."""
         return self.response.decided_at.ToDatetime(timezone.utc)
 
     @property
@@ -49,7 +49,7 @@ class Decision(Work):
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Retry-After of a denial, and the headers of draft-ietf-httpapi-ratelimit-headers."""
+        """Retry-After if denied, and the headers of draft-ietf-httpapi-ratelimit-headers."""
         shown = [(_name(limit), limit) for limit in self.response.limits
                  if not limit.shadow and limit.HasField("limit")]
         headers = []
@@ -64,7 +64,7 @@ class Decision(Work):
 
 
 class Limited(Exception):
-    """The request was denied. `retry_after`: seconds until a retry can succeed; None: never."""
+    """The request was denied. `retry_after`: see Decision.retry_after."""
 
     def __init__(self, decision: Decision):
         super().__init__("rate limited" if decision.answered else
@@ -74,7 +74,7 @@ class Limited(Exception):
 
 
 class NoAnswer(Limited):
-    """The client, which is CLOSED, denied the request because no server answered."""
+    """No server answered, and the client denied the request because it is CLOSED."""
 
 
 def denial(decision: Decision) -> Limited:
@@ -85,7 +85,7 @@ def seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos / 1e9
 
 
-# The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
+# The rule's name as an RFC 8941 string, which is ASCII. If the limit is not the rule's first, "/"
 # and the limit's index follow the name.
 def _name(limit: pb.LimitStatus) -> str:
     rule = "".join(c if " " <= c < "\x7f" else "?" for c in limit.rule)

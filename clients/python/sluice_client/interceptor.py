@@ -1,4 +1,4 @@
-"""Limits the methods of a gRPC server by rules, without changing them."""
+"""Limits the methods of a gRPC server by rules. The methods do not change."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class LimitInterceptor(grpc.ServerInterceptor):
     """For grpc.server(..., interceptors=[LimitInterceptor(client, "shop")]).
 
     Each call is checked in `domain` with the attribute `endpoint` (the call's full method, such as
-    "/shop.v1.Shop/Pay") and with the attributes that `attributes(metadata)` returns; metadata is a
-    dict. A denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed,
+    "/shop.v1.Shop/Pay") and with the attributes that `attributes(metadata)` returns (metadata is a
+    dict). A denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed,
     `grpc-retry-pushback-ms` says when. If no server answers and the client is CLOSED, the call ends
     with UNAVAILABLE.
     """

@@ -1,4 +1,5 @@
-"""The leases of a client: renewed on one thread while they are open, released or settled in the background."""
+"""The leases of a client. One thread renews them. Releases and settlements run in the
+background."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ from . import rate_limiter_pb2 as pb
 from .decision import seconds
 from .outcome import Hold
 
-CALL_TIMEOUT = 5  # seconds; a call waits that long for a connection
-FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; doubled each time
+CALL_TIMEOUT = 5  # seconds, with the time that a call waits for a connection
+FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; each is twice the last
 
 
 class LeaseKeeper:
-    """start(method, request, timeout) starts a call. is_mistake(code): whether repeating a call
-    cannot help. Thread-safe."""
+    """start(method, request, timeout) starts a call. is_mistake(code): whether a call that failed
+    with this code would fail again. Thread-safe."""
 
     def __init__(self, start: Callable[[str, Any, float], Any], is_mistake: Callable[[Any], bool],
                  settle_for: float, max_settlements: int):
         self._start, self._is_mistake = start, is_mistake
         self._settle_for, self._max_settlements = settle_for, max_settlements
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None  # started with the first lease
+        self._thread: threading.Thread | None = None  # started when it is first needed
         self._closed = False
         self._held: set[str] = set()  # the leases that are renewed
         self._due: list[tuple[float, int, Callable[[], None]]] = []  # a heap by time and number
@@ -41,7 +42,7 @@ class LeaseKeeper:
         self._releases: set[Any] = set()  # pending calls
 
     def hold(self, lease: pb.Lease) -> None:
-        """Renews the lease, each time after a third of its ttl."""
+        """Renews the lease whenever a third of its ttl has passed."""
         period = max(seconds(lease.ttl) / 3, 0.001)
         with self._changed:
             self._held.add(lease.id)
@@ -51,7 +52,7 @@ class LeaseKeeper:
         """Releases the lease, without waiting for the answer. If the call is lost, the slot is free
         after the ttl."""
         if sys.is_finalizing():
-            return  # for a generator that was never closed: gRPC would wait forever for its thread
+            return  # a generator was never closed; gRPC would wait forever for a new thread
         request = pb.ReleaseLeaseRequest(lease_id=lease_id)
         hold.write(request)
         call = self._start("ReleaseLease", request, CALL_TIMEOUT)
@@ -61,8 +62,8 @@ class LeaseKeeper:
         call.add_done_callback(self._released)
 
     def settle(self, lease_id: str, used: Mapping[str, int], local: bool, hold: Hold = Hold()) -> None:
-        """Repeats the settlement until it is stored, without waiting for that. `local`: the lease
-        was granted while the store did not answer."""
+        """Starts the settlement, which is repeated in the background until it is stored. `local`:
+        whether the lease was granted while the store did not answer."""
         if sys.is_finalizing():
             return
         with self._changed:
@@ -77,8 +78,8 @@ class LeaseKeeper:
         self._attempt(_Settlement(request, local, time.monotonic() + self._settle_for))
 
     def close(self, drain: float) -> int:
-        """Waits for releases and settlements, for at most `drain` seconds. Returns how many
-        settlements are lost in all."""
+        """Waits for releases and settlements, at most `drain` seconds. Returns how many settlements
+        are lost in total."""
         with self._changed:
             self._changed.wait_for(lambda: not self._settling and not self._releases, drain)
             self._closed = True

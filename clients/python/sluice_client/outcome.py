@@ -39,8 +39,8 @@ class Work:
     def report(self, outcome: Literal["ok", "overload", "ignore", None] = None, *,
                duration: float | None = None) -> None:
         """Sets how the work went: "ok", "overload", or "ignore" if the work shows nothing about the
-        load. Its error is then ignored. duration: how many seconds the work took; unless set, the
-        time from take to release."""
+        load. This replaces what the work's error would show. duration: how many seconds the work
+        took; unless set, the time from the take to the release."""
         if outcome not in (None, "ok", "overload", "ignore"):
             raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
         if duration is not None and not duration >= 0:
@@ -49,7 +49,7 @@ class Work:
         self._duration = self._duration if duration is None else duration
 
     def ended(self, error: BaseException | None, overloaded: Callable[[], bool]) -> Hold:
-        """`overloaded`: whether this process is overloaded."""
+        """How the ended work went. `overloaded` returns whether this process is overloaded."""
         overload = self.response_overload or (error is None and overloaded())
         return Hold(self._outcome or ("overload" if overload else outcome_of(error)), self._duration)
 
@@ -71,16 +71,17 @@ def outcome_of(error: BaseException | None) -> str:
 
 
 def is_overload(status: Any) -> bool:
-    """Whether an HTTP status means overload: 429 and all from 500 on."""
+    """Whether an HTTP status means overload: it is 429, or 500 or more."""
     return isinstance(status, int) and (status == 429 or status >= 500)
 
 
 def above(*, cpu: float | None = None, memory: float | None = None,
           cgroup: str | None = None) -> Callable[[], bool]:
-    """A function for Client(overloaded=…): whether this process's cgroup (v2) uses more than this part of its
-    CPU or memory: above(cpu=0.9, memory=0.85). If the cgroup has no limit, the machine's CPU or memory is the
-    limit. Without cgroups, only the use of this process counts. CPU is measured over at least a second.
-    `cgroup`: the folder of another cgroup."""
+    """A function for Client(overloaded=…), such as above(cpu=0.9, memory=0.85). It returns whether
+    the cgroup (v2) of this process uses more than this part of its CPU or of its memory. If the
+    cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups, only the use of
+    this process counts. CPU is measured over at least a second. `cgroup`: the folder of a cgroup to
+    measure in place of this process's own."""
     load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
     return lambda: ((cpu is not None and load.cpu() > cpu)
                     or (memory is not None and load.memory() > memory))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class LimitWSGIMiddleware:
     """app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop") for Flask.
 
-    Does for WSGI what LimitMiddleware does for ASGI. `attributes` is a function that takes the
-    environ. The application finds the decision in environ["sluice"].
+    Like LimitMiddleware, but for WSGI. `attributes` is a function of the environ. The application
+    finds the decision in environ["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,
@@ -51,7 +51,8 @@ class LimitWSGIMiddleware:
 
 
 class _Body:
-    """The application's body. The server closes it when the response has been sent, or has failed."""
+    """The application's body. The server closes it when the response has been sent or has
+    failed."""
 
     def __init__(self, body: Any, holding: contextlib.ExitStack):
         self._body, self._holding = body, holding

@@ -10,17 +10,17 @@
 --             store's. If the limit follows the load, this member has two more doubles: what the
 --             limit has learned.
 -- Cost:       2 calls to read; if slots are held, 2 more to answer, or 4 for a denial; 4 to 7 to
---             take. One of these adds a member per slot; one removes expired slots, at most
---             MAX_CLEARED more than are taken.
--- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
---             taken before it in the same script.
+--             take. Of these 4 to 7, one adds a member per slot, and one removes expired slots: at
+--             most MAX_CLEARED more slots than the check takes.
+-- Atomic:     runs inside the driver's script. Writes immediately, so each check counts the slots
+--             that earlier checks of the same script call have taken.
 
 local MAX_COST = 256
 local MAX_CLEARED = 64
 
 -- As in adaptive_limit.h.
 local SLOT, STEP, BRIEF, FIRST_RISE, KEPT = 1000000, 20000, 20, 5, 86400000000
--- The first number of a snapshot is the slots held, plus LIMIT_UNIT times the limit in force.
+-- The first number of a snapshot is the number of slots held + LIMIT_UNIT * the limit in force.
 local LIMIT_UNIT = 4294967296
 
 local function member(lease, slot) -- inlined
@@ -64,7 +64,8 @@ local function advance(_, now, state) -- inlined
   state.counted = call('ZCOUNT', state.key, '(' .. format('%d', state.now), '+inf')
   if state.counted == 0 then
     local _, new = open(nil, now, state.key)
-    -- On this clock all remaining slots have expired.
+    -- The new state uses the store's clock. If the remaining slots expired on another clock,
+    -- `clock` is nil, and `take` deletes the key.
     new.clock = state.offset == 0 and state.last <= now and state.clock or nil
     if state.now - state.last < KEPT then
       new.learned, new.top = state.learned, state.top
@@ -87,9 +88,9 @@ local function enter_bounds(limit, state) -- inlined
   state.top = state.top < 0 and -peak or peak
 end
 
--- Moves the limit after holds have ended. `took` is how long the slots were held, `too_slow`
--- whether that was too long, `slots` the number of these slots, and `held` the number held before
--- they ended.
+-- Moves the limit after holds have ended. `took`: how long they lasted. `too_slow`: whether the
+-- work took too long. `slots`: the number of their slots. `held`: the number of all slots held
+-- before they ended.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
   local learned, top = state.learned, state.top
   if not learned then
@@ -148,7 +149,7 @@ local function write(_, key, state, seconds) -- inlined
   call('PEXPIRE', key, seconds .. '000')
 end
 
--- CHARGE takes slots beyond the limit, too.
+-- CHARGE ignores the limit.
 local function chargeable()
   return MAX_COST
 end
@@ -215,7 +216,7 @@ local function renew(state, request)
   return state
 end
 
--- Returns by how much the limit in force has risen, and the state (nil if nothing was released).
+-- Returns the change of the limit in force, and the state (nil if nothing was released).
 local function release(limit, state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
@@ -245,7 +246,7 @@ local function undo(limit, _, _, _, _, _, state, _, _, request)
   return release(limit, state, request)
 end
 
--- The expiry of the nth slot (from 1) of those held; nil if fewer are held.
+-- The expiry of the nth held slot (from 1), in the order of expiry; nil if fewer slots are held.
 local function expiry_of(state, nth) -- inlined
   local rank = (state.size or call('ZCARD', state.key)) - state.counted + nth - 1
   local found = call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]

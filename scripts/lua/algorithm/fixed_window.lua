@@ -105,7 +105,7 @@ local function refund(_, cost, charged_at, start, count, last)
   return start, max(0, count - cost), last
 end
 
--- x, y, z: the state that the check found.
+-- x, y, z: the fields of the state that the check found.
 local function undo(_, _, cost, x, _, _, start, count, last)
   if start < x then
     return cost
@@ -120,7 +120,7 @@ local function lifetime(limit, now, start) -- inlined
   return ends - now
 end
 
--- For grants.lua. Units that are out are included in the count.
+-- The next two functions are for grants.lua. The count includes the units that are out.
 
 local function cap(_, out, start, count, last)
   return start, max(count, out), last

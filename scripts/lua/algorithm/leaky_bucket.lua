@@ -63,8 +63,8 @@ local function refund(limit, cost, _, level, last)
   return level - cost * limit.period, last
 end
 
--- x, y, z: the state that the check found. Also returns the level that the bucket would have now if
--- no other check had charged it since.
+-- x, y, z: the fields of the state that the check found. Returns the change of the level, and the
+-- level that the bucket would have now if no other check had charged it since.
 local function unused(limit, cost, x, y, _, last)
   local amount = cost * limit.period
   local after, elapsed = x + amount, last - y
@@ -87,8 +87,8 @@ local function undo(limit, _, cost, x, y, z, level, last)
   return 0, max(0, level + more), last
 end
 
--- stored, since: the level as stored, and its time; level, last: the same, advanced; more: how the
--- level changes.
+-- stored: the stored level. since: its time. level, last: the level and its time, advanced. more:
+-- the change of the level.
 local function settled(limit, stored, since, level, last, more)
   if more < 0 then
     return max(0, stored + more), min(since, last)

@@ -2,15 +2,16 @@
 -- The twin of src/core/algorithm/sliding_log.h, which documents each function.
 --
 -- Parameters: limit, window (µs)
--- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: its time
---             (µs) on the counter's own clock. Member: big-endian doubles, so that members of one
---             time sort by sum. The doubles are the running sum of all units up to this member, its
---             own units, the counter's clock minus the store's when the member was written, and, if
---             units were refunded, the sum up to which they were refunded. The last two doubles are
---             valid only in the newest member.
+-- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: the time
+--             of the check (µs) on the counter's own clock. Member: big-endian doubles, so that
+--             members of one time sort by sum. Doubles 1 and 2 are the sum of all units up to and
+--             with this member, and its own units. Double 3 is the counter's clock minus the
+--             store's when the member was written. Double 4 is present if units were refunded: the
+--             sum up to which they were refunded. Doubles 3 and 4 are valid only in the newest
+--             member.
 -- Cost:       2 calls to read; at most 17 more to deny (a bisection over the entries); 2 to 6 to
---             write, which removes at most 64 entries that have left the window, or all if no entry
---             is left in it; 4 to undo, of which 3 concern at most 257 entries each.
+--             write; 4 to undo, of which 3 concern at most 257 entries each. A write removes at
+--             most 64 entries that have left the window, or all entries if all have left it.
 -- Atomic:     runs inside the driver's script, which reads before it writes; only undo
 --             writes immediately.
 
@@ -49,7 +50,7 @@ local function replace(key, time, member, old) -- inlined
   end
 end
 
--- The time at which the nth unit (from 1) in the window was taken; if there are fewer, now.
+-- The time at which the nth unit (from 1) in the window was taken; now if there are fewer units.
 local function time_of_unit(state, nth) -- inlined
   if nth > state.sum - state.before then
     return state.now
@@ -214,7 +215,7 @@ local function shift(state, later, taken)
   end
 end
 
--- y: when the units leave the window, on the store's clock; z: 0 if that is not known exactly.
+-- y: when the units leave the window, on the store's clock. z: 0 if this time is not known exactly.
 local function undo(limit, now, cost, _, y, z, state)
   local at = y - limit.window + state.offset
   if state.counted == 0 or at + limit.window <= state.now then

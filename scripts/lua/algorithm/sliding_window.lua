@@ -3,7 +3,7 @@
 --
 -- Parameters: limit, window (µs), segments
 -- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
---             each sub-window, newest first; the last is not 0. In Lua, all are in one table.
+--             each sub-window, newest first; the last one is not 0. In Lua, all are in one table.
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
@@ -36,8 +36,8 @@ local function trim_oldest(state) -- inlined
   end
 end
 
--- The time at which a sub-window has left the window. `age`: by how many places the newest
--- sub-window follows it.
+-- The time at which a sub-window leaves the window. `age`: how many places it is older than the
+-- newest sub-window.
 local function leaves_at(limit, state, age) -- inlined
   return state[1] + (limit.segments + 1 - age) * limit.length
 end
@@ -93,8 +93,8 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
--- y: the time at which the sub-window to which the check was charged leaves the window; z: 0 if that
--- sub-window is not known for certain.
+-- y: when the check's sub-window leaves the window. z: 0 if it is not certain which sub-window was
+-- charged.
 local function undo(limit, _, cost, _, y, z, state)
   local since = state[1] - (y - (limit.segments + 1) * limit.length)
   if #state == 2 or since > limit.segments * limit.length then

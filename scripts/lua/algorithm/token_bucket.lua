@@ -1,10 +1,10 @@
--- Token bucket: tokens are added at `rate` per `period` up to `burst`. The twin of
--- src/core/algorithm/token_bucket.h, which documents each function.
+-- Token bucket: per `period`, `rate` tokens are added; the bucket holds at most `burst`.
+-- The twin of src/core/algorithm/token_bucket.h, which documents each function.
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
--- State:      level (in 1/period of a token; below zero: debt), time of that level (µs); then, if
---             units of the counter are out, their number (grants.lua)
+-- State:      level (one token is `period`; below zero: debt), time of that level (µs). In Lua, if
+--             tokens are out in grants, then their number (grants.lua)
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
@@ -29,7 +29,7 @@ end
 local function advance(limit, now, level, last) -- inlined
   local keep
   if now > last then
-    -- The product is exact below 2^53. If it is larger, it is rounded, but the bucket is full.
+    -- A product below 2^53 is exact. A larger one is rounded, but fills any bucket.
     level = level + (now - last) * limit.rate
     last = now
   elseif now < last - MAX_SKEW then
@@ -77,7 +77,7 @@ local function refund(limit, cost, _, level, last)
   return level + cost * limit.period, last
 end
 
--- x, y, z: the state that the check found, and how many tokens were out in grants at that time.
+-- x, y: the state that the check found; z: how many tokens were out in grants at that time.
 local function unused(limit, cost, x, y, z, last)
   local amount = cost * limit.period
   local missing, elapsed = limit.capacity - (x + z * limit.period - amount), last - y
@@ -99,8 +99,8 @@ local function undo(limit, _, cost, x, y, z, level, last)
   return 0, min(limit.capacity, level + more), last
 end
 
--- stored, since: the level as stored, and its time; level, last: the same, advanced; more: how the
--- level changes; out: the units that are out.
+-- stored: the level as stored; since: the time of that level. level, last: the same, advanced.
+-- more: by how much the settlement changes the level. out: how many tokens are out in grants.
 local function settled(limit, stored, since, level, last, more, out)
   since = min(since, last)
   if stored > level then

@@ -1,10 +1,10 @@
--- Token bucket with warmup: a token's price falls from three times the stable interval to this
--- interval. The twin of src/core/algorithm/warming_bucket.h, which documents each function and
--- computes in the same order.
+-- Token bucket with warmup: in a cold bucket, a permit costs three times the stable interval; in a
+-- warm one, it costs the stable interval. The twin of src/core/algorithm/warming_bucket.h, which
+-- documents each function and computes in the same order.
 --
 -- Parameters: rate (tokens per period when warm), period (µs), warmup (µs)
--- State:      permits stored while idle (maybe not a whole number), when all checks are paid for
---             (µs), time of the latest change (µs)
+-- State:      permits stored while idle (maybe not a whole number), time at which all checks are
+--             paid for (µs), time of the latest change (µs)
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 

@@ -1,6 +1,6 @@
 // The page of `sluice console`. Once a second, it asks the console for the servers' state and shows it.
 //
-// Names and keys come from callers of the servers, so text enters the page only as text nodes.
+// Names and keys come from callers of the servers, so the page never inserts text as HTML.
 'use strict';
 
 const SECONDS_SHOWN = 300;
@@ -11,7 +11,7 @@ const COLORS = ['#2b7bba', '#d97706', '#2f9e5b', '#c2410c', '#7c5cc4', '#0e9aa7'
 const byId = id => document.getElementById(id);
 const form = byId('request');
 const session = {
-  history: [],        // of the last SECONDS_SHOWN: {at, state}
+  history: [],        // the states of the last SECONDS_SHOWN seconds: {at, state}
   rules: [],          // as ListRules returns them
   explained: null,    // the last request that was explained, and its answer
   paused: false,
@@ -63,8 +63,8 @@ function setText(node, text, className) {
   if (className !== undefined && node.className !== className) node.className = className;
 }
 
-// Shows `items` as the rows of `body`. Rows that remain keep their elements, so that focus and open
-// details remain, too.
+// Shows `items` as the rows of `body`. A row that remains keeps its element, so that it also keeps
+// the focus and its open <details>.
 function showRows(body, items, keyOf, makeRow, updateRow) {
   const focused = document.activeElement;
   const old = new Map([...body.children].map(row => [row.dataset.key, row]));
@@ -220,14 +220,14 @@ function colorCharts() {
   }
 }
 
-// A line keeps its color in all charts, even when other lines appear and disappear.
+// A label has the same color in all charts, and keeps it when other lines appear or disappear.
 const colors = new Map();
 function colorOf(label) {
   if (!colors.has(label)) colors.set(label, COLORS[colors.size % COLORS.length]);
   return colors.get(label);
 }
 
-// Each of `lines` is [label, function that returns the value of a state].
+// Each of `lines` is [label, value]: value(state) returns the line's value in a state.
 function drawChart(id, lines) {
   const chart = charts[id];
   const now = session.history[session.history.length - 1].at;
@@ -274,7 +274,7 @@ function drawCharts() {
 
 // ── Playground ─────────────────────────────────────────────────────────────────────────────────
 
-// Lines of NAME=VALUE as an object.
+// The lines of a form field, each NAME=VALUE, as an object.
 function linesOf(field) {
   const pairs = form.elements[field].value.split('\n').map(line => line.trim()).filter(line => line);
   return Object.fromEntries(pairs.map(line => {
@@ -321,7 +321,7 @@ async function explain() {
   byId('reset').disabled = !answer.rules.some(rule => rule.counters.length > 0);
 }
 
-// Runs a task of the playground, and shows why it failed.
+// Runs a task of the playground. If it fails, shows the error.
 async function attempt(task) {
   try {
     await task();
@@ -331,7 +331,8 @@ async function attempt(task) {
   }
 }
 
-// The attributes that `match: {endpoint: /pay}` of a rule requires, if they are plain words.
+// The attributes that the rule of `key` requires, such as endpoint=/pay if the rule has
+// `match: {endpoint: /pay}`. Leaves out patterns, lists and values in quotes.
 function requiredBy(key) {
   const rule = session.rules.find(it => nameOf(it) === nameOf(key));
   const conditions = rule?.yaml.match(/^match: \{(.*)\}$/m)?.[1].split(', ') ?? [];
@@ -339,7 +340,8 @@ function requiredBy(key) {
     .map(condition => condition.replace(': ', '='));
 }
 
-// The part of a key after the rule: user=42/client_ip=10.0.0.0/24, with escapes.
+// The attributes in the part of a key after the rule: user=42 and client_ip=10.0.0.0 in
+// "user=42/client_ip=10.0.0.0/24". Replaces %-escapes.
 function attributesIn(subject) {
   const decoded = text => { try { return decodeURIComponent(text); } catch { return text; } };
   return subject.split('/').filter(part => part.includes('=')).map(decoded);
@@ -421,7 +423,7 @@ async function readRules() {
   }
 }
 
-// Calls `task` repeatedly, with `pause` between the calls.
+// Calls `task` again and again, except while the page is paused. Waits `pause` ms after each call.
 async function repeat(task, pause) {
   for (;;) {
     if (!session.paused) await task();

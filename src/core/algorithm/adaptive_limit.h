@@ -44,7 +44,7 @@ struct EndedHolds {
   Duration took{};
   bool too_slow = false;
   std::int64_t slots = 1;
-  std::int64_t held = 0;  // all slots held before these holds ended, including theirs
+  std::int64_t held = 0;  // all slots held before these holds ended, including their own
 };
 
 // The limit that a counter has learned.
@@ -55,8 +55,8 @@ struct LearnedLimit {
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
   // While fewer than four fifths of the limit's slots are held, the limit does not rise above this
-  // value. So the limit can recover what it lost in such a time, but an idle service never raises
-  // it further. Negative during the first rise, in which the limit rises in larger steps.
+  // value. So the limit of an idle service can regain what it lost while the service was idle, but
+  // no more. Negative during the first rise, in which all steps are larger.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.
@@ -64,8 +64,9 @@ struct LearnedLimit {
     return std::max(its.min, std::min(most, limit / kSlot));
   }
 
-  // Brings the learned values within the bounds, which may have changed since. Otherwise the limit
-  // in force would stay at a bound until many holds had made up for the difference.
+  // Brings the learned values within the bounds, which may have changed since the values were
+  // learned. If a value stayed outside, the limit in force would stay at a bound until many holds
+  // had moved the value back.
   void Enter(const Adaptation& its, std::int64_t most) {
     if (limit == 0) return;
     const std::int64_t least = std::max<std::int64_t>(its.min, 1);
@@ -78,7 +79,7 @@ struct LearnedLimit {
   void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
     constexpr std::int64_t kStep = kSlot / 50;  // the step up, for a hold that was short enough
     constexpr std::int64_t kBrief = 20;     // a hold shorter than latency / kBrief: smaller steps
-    constexpr std::int64_t kFirstRise = 5;  // how many times larger the steps of the first rise are
+    constexpr std::int64_t kFirstRise = 5;  // the factor of the larger steps during the first rise
     if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;
     const bool busy = 5 * holds.held >= 4 * Now(its, most);
     const std::int64_t latency = its.latency.count();

@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-// The largest clock skew a counter tolerates. If the counter's state is newer than the clock by at
-// most this, time stands still for the counter. If the state is newer by more, the clock was
-// replaced (a failover to a machine whose clock differs), and the counter moves to the new clock
-// once.
+// The largest clock skew that a counter tolerates. If the counter's state is newer than the clock,
+// but not by more than kMaxSkew, time stands still for the counter. If it is newer by more, the
+// clock was replaced (a failover to a machine whose clock differs), and the counter moves to the
+// new clock once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }
@@ -27,8 +27,8 @@ inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew
 // Whether the state must be stored even if no admitted check has changed it.
 enum class WriteBack {
   kNo,
-  kUnlessPeek,  // unless the check is a peek: the counter is new
-  kAlways,      // the counter was moved to a new clock
+  kUnlessPeek,  // because the counter is new, but not if the check is a peek
+  kAlways,      // because the counter was moved to a new clock
 };
 
 // The result of a change: kCharge, kRefund, kRenew, kSettle, kUndo.
@@ -104,7 +104,7 @@ inline double ToNumber(Time time) { return static_cast<double>(time.time_since_e
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
 // How many of `n` consecutive checks of `cost` units each fit within `limit`, if `counted` units
-// count before the first check.
+// are in use before the first check.
 inline std::int64_t FitWithin(std::int64_t limit, std::int64_t counted, std::int64_t cost,
                               std::int64_t n) {
   if (counted > limit) return 0;

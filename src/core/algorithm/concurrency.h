@@ -27,9 +27,9 @@ struct Concurrency : CommonFacts {
   static constexpr std::string_view kName = "concurrency";
   static constexpr Algorithm kAlgorithm{6};
   static constexpr std::int64_t kMaxLimit = 100'000;
-  // The maximum number of slots of one lease. Each is an entry in Redis.
+  // The maximum number of slots of one lease. Each slot is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // The maximum number of expired slots that one check removes, beyond the number that it takes.
+  // A check removes at most this many expired slots more than it takes.
   static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -55,7 +55,7 @@ struct Concurrency : CommonFacts {
   std::array<std::int64_t, 4> ScriptParameters() const {
     return {limit, adapt.min, adapt.latency.count(), adapt.share};
   }
-  // Each slot is an entry.
+  // Each slot is an entry in Redis.
   static std::size_t ScriptWeight(const CounterDemand& demand) {
     return 8 + static_cast<std::size_t>(std::min(demand.units, kMaxCost)) / 2;
   }
@@ -114,7 +114,7 @@ struct Concurrency : CommonFacts {
     return FitWithin(LimitNow(state), state.counted, demand.units, n);
   }
 
-  // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
+  // Takes `cost` slots under `lease`. REQUIRES: cost >= 1, and the lease holds no slots.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
     if (adapt.on) state.learned.Enter(adapt, limit);
@@ -140,8 +140,9 @@ struct Concurrency : CommonFacts {
     state.last = state.now;
   }
 
-  // Takes `cost` slots under `lease` without testing the limit, at most kMaxCost. If the lease is
-  // already held, renews it instead. Returns how many slots were not taken.
+  // Takes `cost` slots, but at most kMaxCost, under `lease`, without testing the limit. If the
+  // lease already holds slots, renews it instead. Returns how many slots exceed kMaxCost; 0 if it
+  // renews.
   std::int64_t Charge(State& state, std::int64_t cost, const Lease& lease) const {
     if (Holds(state, lease)) {
       Renew(state, lease);
@@ -164,7 +165,8 @@ struct Concurrency : CommonFacts {
     return {.dropped = LimitNow(state) - before};
   }
 
-  // The data needed to answer a check of `cost` slots; if `taken` is 1, they go to `lease`.
+  // The data needed to answer a check of `cost` slots. If `taken` is 1, the check takes them under
+  // `lease`.
   using Snapshot = SlotsSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
@@ -205,14 +207,14 @@ struct Concurrency : CommonFacts {
     return std::max(Duration::zero(), std::max(kept, held) - state.offset - now);
   }
 
-  // The limit for `share`. The holders of the slots are unknown, so the counter of this limit
-  // starts empty.
+  // The limit for `share`.
   Concurrency For(const Share& share) const {
     Concurrency shared = *this;
     shared.limit = share.Of(limit);
     shared.adapt.min = share.Of(adapt.min);
     return shared;
   }
+  // The counter for `share`. It is unknown who holds slots, so the counter starts without holders.
   State Seed(const SlotsSnapshot& snapshot, Time at, const Share& share) const {
     State state = New(at);
     if (adapt.on) {

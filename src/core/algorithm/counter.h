@@ -29,12 +29,12 @@ struct SeenState {
   bool operator==(const SeenState&) const = default;
 };
 
-// The counter of LimitFor(limit, share), derived from `seen`, the last state of the counter of
+// The counter of LimitFor(limit, share), derived from `seen`: the last seen state of the counter of
 // `limit`. Call Advance next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
 
-// The initial state, without charges, of a counter of LimitForCharges. If a fixed window was seen,
-// the state is in that window.
+// The initial state, without charges, of a counter of LimitForCharges. If `seen` is of a fixed
+// window, the state is in the same window.
 CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now);
 
 // The units in use, rounded up: counted, held, missing from a bucket, or in debt. A counter of
@@ -55,7 +55,8 @@ struct CounterSeed {
 };
 
 // Coalesced checks: equal checks of which the first `granted` were granted by all enforced limits.
-// Other modes than kConsume and kPeek have exactly one check, except kCharge if MayCoalesceCharges.
+// Checks of kConsume and kPeek may be coalesced, and charges if MayCoalesceCharges. With the other
+// modes, there is exactly one check.
 struct CoalescedChecks {
   CounterDemand demand;
   std::optional<Lease> lease;  // if TakesLeases
@@ -66,11 +67,11 @@ struct CoalescedChecks {
 // Takes the units of the granted checks. REQUIRES: the mode is kConsume.
 void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
-// Changes `snapshot` to that after one more check of `cost` units.
+// Changes `snapshot` to the snapshot after one more check of `cost` units.
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
-// Whether the counter admits a check of a mode other than kConsume and kPeek: a charge reports
-// whether it would have been admitted; a lease is renewed only if it is held.
+// Whether the counter admits a check of a mode other than kConsume and kPeek. kCharge: whether a
+// check of the same units would be admitted. kRenew: whether the lease holds slots. Otherwise true.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.
@@ -81,7 +82,7 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 // had not happened. If other checks followed, the counter never has more units left than without
 // the undone check. There is one exception: if an earlier check has been undone, too, a bucket may
 // have more tokens. Without that earlier check, the bucket would have been full for some time, and
-// a full bucket gains no tokens. Units that no longer count are not removed again.
+// a full bucket gains no tokens. Undo does not give back units that have already stopped counting.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
@@ -90,21 +91,22 @@ struct Held {
   static constexpr std::int64_t kNothing = -1;
 
   std::int64_t units = kNothing;  // kNothing: the lease does not concern the counter; 0: it does,
-                                  // and may hold more later
+                                  // but holds no units of it
   CounterSnapshot before{};       // see Undo
 };
 
-// Settles a lease that used checks.demand.units. If it holds more than that, gives back the
+// Settles a lease that used checks.demand.units. If the lease holds more, gives back the
 // difference, as Undo does, but only if RefundsInFull(limit). If it holds less, charges the
-// difference. kAsTaken: does neither. If TakesLeases(limit), always releases the slots instead.
-// `stored` is the counter's state as stored; `state` is the same state, advanced. Afterward,
-// `state` is the state to store. Advance it before any other use.
+// difference. If the units are kAsTaken, does neither. If TakesLeases(limit), only releases the
+// slots, whatever the units are. `stored` is the counter's state as stored; `state` is the same
+// state, advanced. Afterward, `state` is the state to store. Advance it before any other use.
 ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
                     const Held& held, const CoalescedChecks& checks);
 
-// What a lease holds of a counter that was charged checks.demand.units earlier, if the lease has no
-// record. The earlier the charge was, the less is given back. It is then not known exactly when
-// these units leave a sliding window. So Undo must not refund other units in their place.
+// What a lease without a record holds of a counter: the checks.demand.units that the counter was
+// charged earlier. The earlier the charge was, the less a settlement gives back. Without a record,
+// it is not known exactly when these units leave a sliding window. So Undo must not refund other
+// units in their place.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and
@@ -122,7 +124,7 @@ struct CounterReport {
   // For kConsume, kPeek and coalesced charges, the state before the checks. Otherwise the state
   // after the check.
   CounterSnapshot snapshot;
-  // Only for the other modes.
+  // Only for modes other than kConsume and kPeek.
   bool admitted = false;
   std::int64_t dropped = 0;
 };
@@ -142,10 +144,10 @@ CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 
 std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 
 // The verdict of one limit for the check at `index` (from 0). If the check took its cost, the
-// verdict shows the counter after that, otherwise as the check found it. Both stores answer through
-// this function, so an answer depends neither on where a counter is stored nor on coalescing.
-// `report` is the report on all coalesced checks. Its snapshot becomes the state that this check
-// found.
+// verdict shows the counter after the check; otherwise, it shows the counter as the check found it.
+// Both stores answer through this function, so an answer depends neither on where a counter is
+// stored nor on coalescing. `report` is the report on all coalesced checks. For kConsume and kPeek,
+// its snapshot becomes the state that this check found.
 Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
                   std::int64_t index);
 

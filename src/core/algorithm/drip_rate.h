@@ -28,14 +28,15 @@ struct DripRate {
            static_cast<double>(other.rate) * static_cast<double>(period.count());
   }
 
-  // The sizes that rule files may give to a bucket that holds `reserved` more units than its size.
+  // The sizes that rule files may give to a bucket. The bucket holds `reserved` units in addition
+  // to its size.
   Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
     return {least, kMaxCapacity / period.count() - reserved,
-            " with a rate in " + FormatPeriod(period)};
+            " if the rate is in " + FormatPeriod(period)};
   }
 
-  // The share of the rate for a bucket of `units`. Exact, unless levels would be too large; then
-  // the rate is lower.
+  // The share of the rate for a bucket that holds `units`. The share is exact, unless levels would
+  // be too large; then it is rounded down.
   DripRate For(const Share& share, std::int64_t units) const {
     if (share.parts == 0 || share.whole()) return *this;
     const std::int64_t shared = rate * share.parts;
@@ -46,9 +47,9 @@ struct DripRate {
     return {1, Duration(CeilDiv(longer.count(), shared))};
   }
 
-  // Returns the share of `level`, converted: in `level` one unit is `whole`, in the result it is
-  // `period`. Whole units are divided by Share::Of. The remaining fraction of a unit, and all debt,
-  // are divided in proportion.
+  // Returns the share of `level`, converted to this period: one unit is `whole` in `level`, and
+  // `period` in the result. Whole units are divided by Share::Of. The remaining fraction of a unit,
+  // and all debt, are divided in proportion.
   std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
     if (share.whole()) return level;
     const std::int64_t units = std::max<std::int64_t>(0, level) / whole.count();

@@ -1,5 +1,6 @@
 // Fixed window counter: at most `limit` units in each window. Across the boundary of two windows,
-// up to twice the limit can pass within one window's length; the other algorithms avoid that.
+// up to twice the limit can pass within one window's length. SlidingLog and SlidingWindow avoid
+// that.
 //
 // The twin of scripts/lua/algorithm/fixed_window.lua; tests/store/differential_test.cc compares the
 // two. Pure functions of their arguments.
@@ -46,7 +47,7 @@ struct FixedWindow : CommonFacts {
     its.Choice("align", aligned, is_month ? Align::kClock : Align::kFirst,
                {{"first", Align::kFirst}, {"clock", Align::kClock}, {"epoch", Align::kEpoch}});
     if (is_month && aligned != Align::kClock) {
-      its.Refuse("align", "is only clock with window: month");
+      its.Refuse("align", "only without window: month");
     }
     align = is_month ? Align::kMonth : aligned;
     its.UtcOffset("utc_offset", utc_offset);
@@ -55,7 +56,8 @@ struct FixedWindow : CommonFacts {
     }
     its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }
-  // Two windows in a row may have admitted twice the limit.
+  // One window of `other` may overlap two windows of this limit. Together, these may admit twice
+  // `limit`.
   bool Includes(const FixedWindow& other) const {
     const bool has_length = window > Duration::zero() && other.window > Duration::zero();
     return has_length && window >= other.window && other.limit / 2 >= limit;
@@ -137,7 +139,8 @@ struct FixedWindow : CommonFacts {
     return Charge(state, cost);
   }
 
-  // Returns up to `cost` units to this window. Returns whether the count changed.
+  // Refunds up to `cost` units of this window, but none that grants hold. Returns whether the count
+  // may have changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
     state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
@@ -151,9 +154,9 @@ struct FixedWindow : CommonFacts {
     return {.changed = state.start == before.start && Refund(state, cost, std::nullopt)};
   }
 
-  // Grantable: the units from which a server may take a grant. Limited: `wish`, limited to what
-  // this counter allows.
+  // The units from which a server may take a grant.
   std::int64_t Grantable(const State& state) const { return limit - state.count; }
+  // `wish`, but its life ends with the window.
   GrantWish Limited(const GrantWish& wish, const State& state) const {
     return {wish.units, std::min(wish.life, WindowEnd(state.start) - state.last)};
   }
@@ -185,7 +188,7 @@ struct FixedWindow : CommonFacts {
   // Units counted.
   std::int64_t Used(const State& state) const { return state.count; }
 
-  // The bounds of the window that contains `t`; with kFirst, of a window that opens at `t`.
+  // The start of the window that contains `t`. With kFirst, a window opens at `t`.
   Time WindowStart(Time t) const {
     using std::chrono::days;
     if (align == Align::kFirst) return t;
@@ -196,6 +199,7 @@ struct FixedWindow : CommonFacts {
     const auto since = t.time_since_epoch() - anchor;
     return Time(anchor + FloorDiv(since.count(), window.count()) * window);
   }
+  // The end of the window that starts at `start`.
   Time WindowEnd(Time start) const {
     return align == Align::kMonth ? MonthStart(start, 1) : start + window;
   }

@@ -1,7 +1,7 @@
 // Grants: units that a server takes from a counter in advance, to decide checks by itself until the
-// grant ends. What the server returns in time is taken back; the rest counts as used.
+// grant ends. Units that the server returns in time go back to the counter; the rest count as used.
 //
-// Units are out while servers hold them in grants. A counter that is full at `most` units keeps
+// Units are out while servers hold them in grants. A counter whose capacity is `most` units keeps
 // level + units out <= most: while units are out, it refills only to `most` minus these units. So
 // level + units out grows only by refill. It does not matter when the holders use their units: in
 // every interval, at most as many units are used as the limit allows. docs/prefetch.md proves it.
@@ -30,14 +30,14 @@ struct GrantWish {
 // What the server gets.
 struct Grant {
   std::int64_t units = 0;  // 0: nothing
-  Time generation;         // the time at which the counter will count the grant as used, on the
-                           // counter's clock; a GrantReturn refers to the grant by it
-  Duration life{};         // from the decision; after it, the holder must not use the grant
+  Time generation;         // when the counter will count the grant as used, on the counter's clock;
+                           // in a GrantReturn, this time identifies the grant's generation
+  Duration life{};         // how long the holder may use the grant, from the decision on
 
   bool operator==(const Grant&) const = default;
 };
 
-// The end of a grant, reported by its holder, once.
+// The end of a grant. The holder reports it once.
 struct GrantReturn {
   Time generation;
   std::int64_t granted = 0;
@@ -46,7 +46,7 @@ struct GrantReturn {
   bool operator==(const GrantReturn&) const = default;
 };
 
-// The units of a counter that are out, by the time at which their grants end. Grants that end at
+// The units of a counter that are out, counted by when their grants end. Grants that end at
 // about the same time share a generation, so two generations are enough for any number of holders.
 struct GrantsOut {
   // A grant is at most 1/kPartOfLevel of the counter's level, and at least kFewest units.
@@ -100,7 +100,7 @@ struct GrantsOut {
 
   // Ends the older generation.
   void EndOlder() { *this = {newer, 0, newer_ends, Time()}; }
-  // Moves the ends of all grants: the counter's clock was set forward or back.
+  // Moves the ends of all grants, because the counter's clock was set forward or back.
   void Move(Duration by) {
     if (any()) older_ends += by;
     if (newer > 0) newer_ends += by;

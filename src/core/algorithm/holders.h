@@ -19,8 +19,9 @@ struct Holder {
 
 class Holders {
  public:
-  // The approximate bytes of memory of each holder, and of an object without holders.
+  // The approximate bytes of memory of each holder.
   static constexpr std::size_t kBytes = 160;
+  // The approximate bytes of memory of an object without holders.
   static constexpr std::size_t kOwnBytes = 300;
 
   Holders();

@@ -1,8 +1,8 @@
 // Leaky bucket as a queue: units drain evenly at `rate` per `period`. Of units that arrive at once,
 // one is served and `queue` more are queued; further checks are denied. With `delays` each queued
-// check waits for its turn, so that starts are evenly spaced; without, queued checks start at once.
-// Source: J. Turner, "New directions in communications", IEEE Communications 24(10), 1986, as in
-// nginx' limit_req (its burst is `queue`, its nodelay is `delays` = false).
+// check waits for its turn, so that starts are evenly spaced. Without it, queued checks start at
+// once. Source: J. Turner, "New directions in communications", IEEE Communications 24(10), 1986, as
+// in nginx' limit_req (its burst is `queue`, its nodelay is `delays` = false).
 //
 // Levels are integers: one unit is a level of `period` (in µs), so nothing is rounded. The twin of
 // scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc compares the two. Pure
@@ -103,7 +103,7 @@ struct LeakyBucket : CommonFacts {
     return cost - charged;
   }
 
-  // Returns up to `cost` units that have not drained. Returns whether the bucket changed. REQUIRES:
+  // Refunds up to `cost` units that have not drained. Returns whether the bucket changed. REQUIRES:
   // !delays, since a place in a queue cannot be given back.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     if (state.level == 0) return false;
@@ -113,8 +113,8 @@ struct LeakyBucket : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`: removes those units that
   // would not have drained yet if this check had been the last. With `delays`, undoes a check only
-  // if no other check followed. The waits of later checks have already been answered: after an
-  // undo, the next check would start at the same time as the last of these.
+  // if no other check followed. If others followed, their callers have already been told their
+  // waits. After an undo, the next check would start at the same time as the last of these checks.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const auto more = Unused(state, cost, before);
     if (more == 0) return {.changed = false};
@@ -131,7 +131,7 @@ struct LeakyBucket : CommonFacts {
     return -std::min(LeftOf(cost, before, state.last), cost * period.count());
   }
 
-  // See TokenBucket::Settled. Here, the next check drains at its own rate.
+  // See TokenBucket::Settled. Here, the next check drains the bucket at the rate of its own limit.
   State Settled(const State& stored, const State& found, std::int64_t more) const {
     if (more < 0) {
       return {std::max<std::int64_t>(0, stored.level + more), std::min(stored.last, found.last)};
@@ -171,8 +171,7 @@ struct LeakyBucket : CommonFacts {
     return TimeToFall(0, state) + (state.last - now);
   }
 
-  // The limit for `share` of places and rate, and its counter derived from the last seen state of
-  // the whole limit.
+  // The limit for `share`. The share divides the places and the rate.
   LeakyBucket For(const Share& share) const {
     if (share.whole()) return *this;
     LeakyBucket shared = *this;
@@ -183,6 +182,7 @@ struct LeakyBucket : CommonFacts {
     shared.queue = std::min(places, TokenBucket::kMaxCapacity / drip.period.count()) - 1;
     return shared;
   }
+  // The counter for `share`, derived from the last seen state of the whole limit.
   State Seed(const State& seen, Time, const Share& share) const {
     const LeakyBucket shared = For(share);
     const std::int64_t free =
@@ -196,7 +196,7 @@ struct LeakyBucket : CommonFacts {
  private:
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
-  // What is left at `now` if a check of `cost` units that found `before` was the last.
+  // The level at `now`, if no check has followed a check of `cost` units that found `before`.
   std::int64_t LeftOf(std::int64_t cost, const State& before, Time now) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = now - before.last;
@@ -210,7 +210,7 @@ struct LeakyBucket : CommonFacts {
     return beyond ? Capacity() : demand.max_wait->count() * rate;
   }
 
-  // Zero if the level is already that low.
+  // The time until the bucket falls to `level`; zero if it is already that low.
   Duration TimeToFall(std::int64_t level, const State& state) const {
     return Duration(level >= state.level ? 0 : CeilDiv(state.level - level, rate));
   }

@@ -52,8 +52,8 @@ struct AlgorithmList {
 using EveryAlgorithm = AlgorithmList<FixedWindow, SlidingLog, SlidingWindow, TokenBucket,
                                      WarmingBucket, LeakyBucket, Concurrency>;
 
-// `its` as a Variant. `its` may itself be a variant of some of the alternatives, because the share
-// of a limit may have another algorithm.
+// `its` as a Variant. `its` may itself be a variant of some of the alternatives, because the limit
+// for a share may have another algorithm.
 template <typename Variant, typename Its>
 Variant OneOf(const Its& its) {
   if constexpr (std::is_convertible_v<Its, Variant>) {
@@ -77,7 +77,7 @@ std::string_view NameOf(const Limit& limit);
 // The key whose presence in a rule file selects the algorithm. Empty: the name is enough.
 std::string_view SelectedBy(const Limit& limit);
 
-// Passes every parameter in rule files to `parameters`, which may set it.
+// Passes each parameter that the limit has in rule files to `parameters`, which may set it.
 void Describe(Limit& limit, Parameters& parameters);
 
 // Whether `limit` certainly denies every request that `other` denies, after any sequence of
@@ -92,7 +92,7 @@ std::string CounterTag(const Limit& limit);
 // Whether the limit supports requests of that mode.
 bool Supports(const Limit& limit, Mode mode);
 
-// Whether a check takes slots under a lease, which are held until the lease is released or expires.
+// Whether a check takes slots under a lease, and holds them until the lease is released or expires.
 bool TakesLeases(const Limit& limit);
 
 // Whether the level of a counter changes with time, at the limit's rate. If so, a settlement
@@ -106,7 +106,7 @@ Duration LeaseTtl(const Limit& limit);
 // How the limit follows the load; null if it is fixed.
 const Adaptation* AdaptationOf(const Limit& limit);
 
-// The longest life of a grant that a server asks for (see grant.h). It is the limit's `prefetch`;
+// The longest life that a server requests for a grant (see grant.h). It is the limit's `prefetch`;
 // for a bucket, it is at most a fourth of the time in which the bucket fills. Zero: no grants.
 Duration GrantLife(const Limit& limit);
 
@@ -117,8 +117,9 @@ bool RefundsInFull(const Limit& limit);
 // The largest cost that the limit can ever admit.
 std::int64_t MostAtOnce(const Limit& limit);
 
-// Whether a denial of a check of `mode` stays true until its retry_after. kCharge: whether a
-// counter that a charge has brought past its limit denies every cost until its reset_after.
+// Whether a denial of a check of `mode` stays true until its retry_after. For kCharge: if a charge
+// has brought a counter past its limit, whether the counter denies every cost until its
+// reset_after.
 bool DenialLasts(const Limit& limit, Mode mode);
 
 // Whether equal checks may be coalesced.
@@ -127,8 +128,8 @@ bool MayCoalesce(const Limit& limit);
 // Whether equal charges may be coalesced.
 bool MayCoalesceCharges(const Limit& limit);
 
-// The limit for what one server of a fleet may admit by itself while the shared store is
-// unavailable. This limit may admit nothing, so it can be smaller than any limit of a rule.
+// The limit that one server of a fleet applies by itself while the shared store is unavailable. It
+// may admit nothing, so it can be smaller than any limit of a rule.
 Limit LimitFor(const Limit& limit, const Share& share);
 
 // The limit whose counter adds up the units that a server admits by itself. Used returns their

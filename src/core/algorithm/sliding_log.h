@@ -26,13 +26,13 @@ struct SlidingLog : CommonFacts {
   static constexpr std::string_view kName = "sliding_log";
   static constexpr Algorithm kAlgorithm{2};
   static constexpr std::int64_t kMaxLimit = 10'000;
-  // At this size the newest entry absorbs further units and takes their later time.
+  // If the log has this many entries, further units go to the newest entry, which gets their time.
   static constexpr std::size_t kMaxEntries = 10'000;
   // The maximum number of expired entries that one check removes.
   static constexpr std::size_t kMaxCleared = 64;
   // The approximate memory of a log without entries.
   static constexpr std::size_t kEmptyLogBytes = 800;
-  // The maximum number of newer entries that one undo changes.
+  // The maximum number of entries that one undo changes.
   static constexpr std::int64_t kMaxShifted = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -148,9 +148,10 @@ struct SlidingLog : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`. Removes the units from the
-  // check's entry. In two cases, refunds the oldest units of the window instead, which would leave
-  // it sooner. First: too many entries follow that entry. Second: a refund of newer units has
-  // removed the oldest units of that entry, and the newer units still count in their place.
+  // check's entry. In two cases, refunds the oldest units of the window instead, although these
+  // leave the window sooner. First: too many entries follow the check's entry. Second: a refund
+  // that was meant for newer units has removed the oldest units of the check's entry. The newer
+  // units still count in their place.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
@@ -198,7 +199,7 @@ struct SlidingLog : CommonFacts {
   }
 
   // The counter for `share`, derived from the last seen state of the whole limit. All units get the
-  // time of the newest.
+  // time of the newest unit.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     State state = New(at);
     const std::int64_t count = share.TakenOf(limit, seen.counted);
@@ -229,7 +230,7 @@ struct SlidingLog : CommonFacts {
                                 [&](const Entry& entry) { return !IsLive(entry, state); });
   }
 
-  // When the `nth` unit (from 1) in the window was taken, or now if there are fewer.
+  // When the `nth` unit (from 1) in the window was taken. If there are fewer units, returns now.
   Time TimeOfUnit(const State& state, std::int64_t nth) const {
     const auto entry = std::ranges::lower_bound(*state.log, state.before + nth, {}, &Entry::sum);
     return entry == state.log->end() ? state.now : entry->at;

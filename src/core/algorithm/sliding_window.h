@@ -1,6 +1,6 @@
 // Sliding window counter: at most `limit` units in every interval of the window's length. Units are
-// counted per sub-window. All units of a sub-window leave together, one window's length after the
-// sub-window has ended. The limit is therefore never exceeded and little memory is used, but a
+// counted per sub-window. All units of a sub-window stop counting together, one window's length
+// after the sub-window has ended. So the limit is never exceeded, and little memory is used, but a
 // check may be admitted up to one sub-window later than with a SlidingLog. Source: the bucketed
 // windows of M. Datar et al., "Maintaining stream statistics over sliding windows", SIAM J.
 // Computing 31(6), 2002, with buckets of equal length.
@@ -55,8 +55,8 @@ struct SlidingWindow : CommonFacts {
   struct State {
     Time start;  // of the newest sub-window
     Time last;   // of the latest change
-    // Units per sub-window, newest first, without those that no longer count. The last number is
-    // not 0.
+    // Units per sub-window, newest first, without sub-windows that no longer count. The last number
+    // is not 0.
     std::vector<std::int64_t> counts;
 
     std::int64_t counted() const {
@@ -122,9 +122,9 @@ struct SlidingWindow : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`, if the check's sub-window
-  // still counts. If the sub-window has fewer than `cost` units, refunds of newer units have
-  // removed some of them, and the newer units still count in their place. So the oldest units of
-  // the window are refunded instead.
+  // still counts. If the sub-window has fewer than `cost` units, refunds that were meant for newer
+  // units have removed some of the check's units. The newer units still count in their place. So
+  // the oldest units of the window are refunded instead of the missing ones.
   ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};
@@ -149,8 +149,8 @@ struct SlidingWindow : CommonFacts {
     UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // From the oldest sub-window on, adds up the units until they reach `excess`. A retry can
-    // succeed when the last sub-window added leaves.
+    // Adds up the units, from the oldest sub-window on, until they reach `excess`. A retry can
+    // succeed when the last sub-window added leaves the window.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];
@@ -176,7 +176,7 @@ struct SlidingWindow : CommonFacts {
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
   // The counter for `share`, derived from the last seen state of the whole limit. All units get the
-  // time of the newest.
+  // time of the newest unit.
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count == 0) return New(at);

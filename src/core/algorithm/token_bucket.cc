@@ -18,8 +18,8 @@ void TokenBucket::Describe(Parameters& its) {
       rate * Duration(std::chrono::milliseconds(10)).count() / period.count();
   if (borrows || burst >= refill) return;
   its.Warn(
-      fmt::format("a burst of {} is less than this rate refills in 10 ms ({}), so requests that "
-                  "arrive together are denied although they do not exceed the rate",
+      fmt::format("a burst of {} is less than the tokens that this rate adds in 10 ms ({}), so "
+                  "requests that arrive together may be denied although they are within the rate",
                   burst, refill));
 }
 

@@ -136,7 +136,7 @@ struct TokenBucket : CommonFacts {
     return cost - charged;
   }
 
-  // Refunds up to `cost` units while the bucket has room. Returns whether the bucket changed.
+  // Refunds up to `cost` units, as far as the bucket has room. Returns whether the bucket changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     const std::int64_t room = Capacity() - state.level;
     if (room <= 0) return false;
@@ -154,14 +154,15 @@ struct TokenBucket : CommonFacts {
 
   // The state to store after a settlement has changed the level by `more`. `found` is `stored`,
   // advanced by this limit, which may no longer be in force. So the state keeps the stored time:
-  // the next check adds the tokens since then at its own rate. A charge moves the time forward in
-  // two cases. First: the bucket was full at times. A full bucket gains no tokens, so the charge
-  // must not be paid with tokens of these times. Second: otherwise the debt would be too large.
+  // the next check adds the tokens since that time at the rate of its own limit. A charge moves the
+  // time forward in two cases. First: since that time, the bucket was sometimes full. A full bucket
+  // gains no tokens, so the charge must not be paid with tokens of the times when it was full.
+  // Second: otherwise the debt would be too large.
   State Settled(const State& stored, const State& found, std::int64_t more) const;
 
-  // Grantable: the units from which a server may take a grant. Limited: `wish`, limited to what
-  // this counter allows.
+  // The units from which a server may take a grant.
   std::int64_t Grantable(const State& state) const { return state.level / period.count(); }
+  // Returns `wish`, because a bucket does not limit the life of grants.
   GrantWish Limited(const GrantWish& wish, const State&) const { return wish; }
 
   static Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) {
@@ -178,8 +179,8 @@ struct TokenBucket : CommonFacts {
   Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const;
 
   // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
-  // returns to that state, so it is kept for at least ten times its fill time. If it is deleted
-  // then, the tokens lost are few compared with those that it has gained in that time.
+  // returns to that state, so it is kept for at least an hour, and for at least ten times its fill
+  // time. If it is then deleted, it loses few tokens compared with those gained in that time.
   Duration Lifetime(const State& state, Time now) const {
     Duration full = TimeToReach(Capacity(), state) + (state.last - now);
     if (state.grants.any()) full += kMaxPrefetch;
@@ -188,9 +189,8 @@ struct TokenBucket : CommonFacts {
     return std::max<Duration>({std::chrono::hours(1), 10 * fill, full});
   }
 
-  // The limit for `share` of burst and rate, and its counter derived from the last seen state of
-  // the whole limit. Borrowing cannot be divided: one server may borrow, the others wait for
-  // tokens.
+  // The limit for `share`. The share divides the burst and the rate. Borrowing cannot be divided:
+  // one server may borrow, the others may not.
   TokenBucket For(const Share& share) const {
     if (share.whole()) return *this;
     TokenBucket shared = *this;
@@ -201,10 +201,11 @@ struct TokenBucket : CommonFacts {
     shared.borrows = borrows && share.Of(1) == 1;
     return shared;
   }
+  // The counter for `share`, derived from the last seen state of the whole limit.
   State Seed(const Snapshot& seen, Time, const Share& share) const;
 
-  // The limit whose counter adds up the tokens taken. The counter starts full, so that missing
-  // tokens are those taken.
+  // The limit whose counter adds up the tokens taken. The counter starts full, so that the missing
+  // tokens are the tokens taken.
   TokenBucket ForCharges() const {
     TokenBucket full = *this;
     full.starts_empty = false;
@@ -244,7 +245,7 @@ struct TokenBucket : CommonFacts {
     return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;
   }
 
-  // Zero if the level is already that high.
+  // The time until the bucket reaches `level`; zero if it is already that high.
   Duration TimeToReach(std::int64_t level, const Snapshot& state) const {
     return Duration(level <= state.level ? 0 : CeilDiv(level - state.level, rate));
   }

@@ -47,7 +47,7 @@ struct WarmingBucket : CommonFacts {
     its.Refuse("initial", "only without warmup: with it, the bucket starts cold");
     bool borrows = true;
     its.Flag("borrow", borrows, true);
-    if (!borrows) its.Refuse("borrow", "is only true with warmup");
+    if (!borrows) its.Refuse("borrow", "only without warmup: with it, the bucket always borrows");
     its.Refuse("prefetch", "only without warmup");
   }
   bool Includes(const WarmingBucket& other) const { return *this == other; }
@@ -77,8 +77,8 @@ struct WarmingBucket : CommonFacts {
   // The state of a new counter, which is cold.
   State New(Time now) const { return {MaxStored(), now, now}; }
 
-  // Brings `state` forward to `now`. Another rule with this counter may have stored more permits
-  // than this limit allows. Returns whether the counter was moved to a new clock.
+  // Brings `state` forward to `now`. Removes permits beyond this limit's maximum, which another
+  // rule with this counter may have stored. Returns whether the counter was moved to a new clock.
   bool Advance(State& state, Time now) const {
     const bool moved = ClockWasReplaced(state.last, now);
     if (moved) {
@@ -105,7 +105,7 @@ struct WarmingBucket : CommonFacts {
     if (times == 0) return;
     const double spent = std::min(static_cast<double>(cost), state.stored);
     const double fresh = static_cast<double>(cost) - spent;
-    // Rounded up: otherwise a unit of 0.9 µs would cost nothing, and one of 1.9 µs about half.
+    // Rounded up: otherwise a unit of 0.9 µs would cost nothing, and a unit of 1.9 µs only 1 µs.
     const double price = std::ceil(PriceOfStored(state.stored, spent) + fresh * StableInterval());
     state.next_free += Duration(static_cast<std::int64_t>(price));
     state.stored -= spent;
@@ -178,14 +178,14 @@ struct WarmingBucket : CommonFacts {
     return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
   }
 
-  // The limit for `share` of the rate, and its counter derived from the last seen state of the
-  // whole limit: the counter is as cold as the whole limit's, and its debt is as long. The
-  // one check that a bucket without debt always admits cannot be divided: one server admits it, the
-  // others have a bucket without tokens.
+  // The limit for `share`. The share divides the rate. A bucket without debt always admits one
+  // check, which cannot be divided: one server admits it, the others get a bucket without tokens.
   std::variant<WarmingBucket, TokenBucket> For(const Share& share) const {
     if (share.Of(1) == 0) return TokenBucket{.rate = rate, .period = period, .burst = 0};
     return WithRateOf(share);
   }
+  // The counter for `share`, derived from the last seen state of the whole limit: it is as cold as
+  // the whole limit's counter, and its debt is as long.
   std::variant<State, TokenBucket::State> Seed(const State& seen, Time at,
                                                const Share& share) const {
     if (share.Of(1) == 0) return TokenBucket::State{{.level = 0, .last = at}, {}};
@@ -193,8 +193,8 @@ struct WarmingBucket : CommonFacts {
     return State{stored, seen.next_free, seen.last};
   }
 
-  // The limit whose counter adds up the units taken, which are refilled like tokens. A
-  // WarmingBucket cannot do that, because it takes prices, and these depend on how cold it is.
+  // The limit whose counter adds up the units taken, as missing tokens. A WarmingBucket cannot do
+  // that, because it takes prices, and these depend on how cold it is.
   TokenBucket ForCharges() const {
     const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
     return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};
@@ -242,14 +242,13 @@ struct WarmingBucket : CommonFacts {
     }
     return price + StableInterval() * spent;
   }
-  // The price of the permit that is `above` the threshold.
+  // The price of a permit that is `above` permits above the threshold, in µs.
   double PriceAt(double above) const {
     const double slope = (kColdFactor - 1) * StableInterval() / (MaxStored() - Threshold());
     return StableInterval() + above * slope;
   }
 
-  // The longest debt: ten times `warmup`, one minute or the price of a cold unit, whichever is
-  // longest.
+  // The longest debt: ten times the longest of `warmup`, one minute and the price of a cold unit.
   Duration MaxDebt() const {
     const Duration cold(static_cast<std::int64_t>(std::ceil(kColdFactor * StableInterval())));
     return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});

@@ -52,8 +52,7 @@ std::string_view DescriptorCheck::metric() const {
   return match_.metric.empty() ? std::string_view(match_.target->rule) : match_.metric;
 }
 
-// With `count_denied`, hits beyond the limit are counted, too, unless the rule has Sluice's own
-// limits.
+// If `count_denied` is set, hits beyond the limit are counted, too, except by Sluice's own limits.
 void DescriptorCheck::Start(const Context& context) {
   is_quota_ = context.quota_mode || (target() != nullptr && target()->quota_mode);
   is_shadow_ = context.shadow_mode;
@@ -136,9 +135,10 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
   }
 }
 
-// A full window admits no hit until it ends. So the quota lets the caller itself deny requests
-// until then. No quota is set if the full limit does not deny the request (quota_mode and
-// shadow_mode), or if the store failed and only this server's share of the limit is full.
+// A full window admits no hit until it ends, so the quota tells the caller to deny requests itself
+// until then. No quota is set for Sluice's own limits, or if the full limit does not deny the
+// request (quota_mode and shadow_mode), or if the store failed and only this server's share of the
+// limit is full.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;
@@ -146,7 +146,7 @@ void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   if (status_->code() != Response::OVER_LIMIT || is_quota_ || is_shadow_) return;
   if (own_limits || by_share || limit.verdict.remaining > 0) return;
   const auto until = (decided_at_ + limit.verdict.reset_after).time_since_epoch();
-  status_->mutable_quota()->set_requests(1);  // the one that was denied
+  status_->mutable_quota()->set_requests(1);  // the denied request
   status_->mutable_quota()->mutable_valid_until()->set_seconds(
       std::chrono::floor<std::chrono::seconds>(until).count());
 }

@@ -22,7 +22,8 @@ using Response = ::envoy::service::ratelimit::v3::RateLimitResponse;
 
 class DescriptorCheck final : private CheckCall {
  public:
-  // `error` is null unless the check has failed. May be called before Start or Refund returns.
+  // Called when the check is decided, possibly before Start or Refund returns. `error` is null
+  // unless the check has failed.
   using OnDecided = std::function<void(const DescriptorCheck& check, const Error* error)>;
 
   // The parameters shared by all descriptors of a request.
@@ -42,16 +43,17 @@ class DescriptorCheck final : private CheckCall {
   DescriptorCheck(Limiter& limiter, OnDecided on_decided)
       : CheckCall(limiter), on_decided_(std::move(on_decided)) {}
 
-  // Before Start, call FindLimit, or SetOverride if the descriptor brings its own limit; then call
-  // SetHits and SetStatus.
+  // Before Start, call FindLimit (or SetOverride, if the descriptor contains a limit), then SetHits
+  // and SetStatus.
   void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
   void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
                    std::span<const Entry> entries);
   void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
-  // The answer is written to `status`, which must live until OnDecided.
+  // `status` receives the answer. It must live until the last OnDecided and the last call of
+  // status().
   void SetStatus(Response::DescriptorStatus& status) { status_ = &status; }
 
-  // Null if the rules have no limit for the entries, or if the descriptor brings its own limit.
+  // Null if the rules have no limit for the entries, or if the descriptor contains a limit.
   const Target* target() const { return has_override_ ? nullptr : match_.target; }
   // The name of the counter. Only descriptors with equal names can share a counter.
   std::string_view counter() const { return match_.counter; }
@@ -59,10 +61,10 @@ class DescriptorCheck final : private CheckCall {
   // The rule's name in metrics.
   std::string_view metric() const;
 
-  // The texts of `context` must live until OnDecided.
+  // The text of `context.domain` must live until OnDecided.
   void Start(const Context& context);
 
-  // Gives back the hits that Start has charged.
+  // Refunds the hits that Start has charged.
   void Refund(const Context& context);
 
   // The functions below are valid from OnDecided on.

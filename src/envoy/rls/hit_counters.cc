@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The default buckets of Prometheus' client libraries, which Envoy's service uses.
+// The buckets of Envoy's service: the default buckets of Prometheus' client libraries.
 constexpr std::array<Histogram::Duration, 11> kBounds{
     milliseconds(5),     milliseconds(10),    milliseconds(25),    milliseconds(50),
     milliseconds(100),   milliseconds(250),   milliseconds(500),   milliseconds(1'000),
@@ -101,18 +101,19 @@ HitCounters::Row HitCounters::MakeRow(std::string_view domain, std::string_view 
     Counter* const peer = peer_ == nullptr ? nullptr : &peer_->HitsOf(kind, domain, rule);
     return Pair(metrics_.CounterFor(name, help, labels), peer);
   };
-  return {.total = counter("sluice_envoy_hits_total", "Hits of Envoy's descriptors.", "total_hits"),
-          .over = counter("sluice_envoy_over_limit_hits_total", "Hits that were over the limit.",
-                          "over_limit"),
-          .over_by_cache = counter("sluice_envoy_over_limit_cached_hits_total",
-                                   "Over the limit, and denied without asking the store.",
-                                   "over_limit_with_local_cache"),
-          .near = counter("sluice_envoy_near_limit_hits_total",
-                          "Within the limit, but near it: envoy.near_limit_ratio.", "near_limit"),
-          .within =
-              counter("sluice_envoy_within_limit_hits_total", "Within the limit.", "within_limit"),
-          .shadow = counter("sluice_envoy_shadow_mode_hits_total",
-                            "Over the limit, but allowed by shadow_mode.", "shadow_mode")};
+  return {
+      .total = counter("sluice_envoy_hits_total", "Hits of Envoy's descriptors.", "total_hits"),
+      .over = counter("sluice_envoy_over_limit_hits_total", "Hits that were over the limit.",
+                      "over_limit"),
+      .over_by_cache = counter("sluice_envoy_over_limit_cached_hits_total",
+                               "Over the limit, and denied without asking the store.",
+                               "over_limit_with_local_cache"),
+      .near = counter("sluice_envoy_near_limit_hits_total",
+                      "Within the limit, but beyond envoy.near_limit_ratio of it.", "near_limit"),
+      .within =
+          counter("sluice_envoy_within_limit_hits_total", "Within the limit.", "within_limit"),
+      .shadow = counter("sluice_envoy_shadow_mode_hits_total",
+                        "Over the limit, but allowed by shadow_mode.", "shadow_mode")};
 }
 
 }  // namespace sluice::envoy

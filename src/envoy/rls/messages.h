@@ -17,8 +17,9 @@
 
 namespace sluice::envoy {
 
-// Sets `request`, whose memory is reused. Fails with INVALID_ARGUMENT on malformed bytes, text that
-// is not UTF-8, unknown units, and hits of 2^63 and more.
+// Sets `request`, whose memory is reused. Fails with INVALID_ARGUMENT if the bytes are malformed, a
+// text is not UTF-8, a unit is unknown, a descriptor has 2^63 hits or more, or the request has more
+// than 100 descriptors.
 Result<void> ParseRequest(std::string_view bytes, Request& request);
 
 // Replaces `entries` by views of the descriptor's entries.
@@ -37,7 +38,7 @@ struct Decided {
   const EnvoySettings& settings;
   const Request& request;
   DecidedChecks checks;
-  std::span<const TrieNode* const> passed;  // by all descriptors; for dynamic_metadata
+  std::span<const TrieNode* const> passed;  // on the paths of all descriptors; for dynamic_metadata
 };
 
 // Sets the overall code and, if the settings say so, headers and metadata.

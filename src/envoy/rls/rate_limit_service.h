@@ -1,4 +1,4 @@
-// The RateLimitService of Envoy's protocol, served by this limiter.
+// The RateLimitService of Envoy's protocol, on a Limiter.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once
@@ -31,7 +31,7 @@ class RateLimitService {
   // Shared by all calls of an io thread.
   struct Shared {
     HitCounters counters;
-    std::string response;  // in use only while a call finishes
+    std::string response;  // used only while a call finishes
   };
 
   const PeerMetrics* peer_metrics() const { return peer_metrics_ ? &*peer_metrics_ : nullptr; }

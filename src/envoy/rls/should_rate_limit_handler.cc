@@ -12,7 +12,7 @@ constexpr int kMaxKeptDescriptors = 8;
 constexpr std::size_t kMaxKeptBytes = 4096;
 constexpr std::size_t kMaxKeptResponseBytes = 256 * 1024;
 
-// If there are more descriptors, they are not compared with each other.
+// If there are more checks, their counters are not compared: two of them are assumed to be equal.
 constexpr std::size_t kMaxCompared = 8;
 
 }  // namespace
@@ -117,7 +117,7 @@ void ShouldRateLimitHandler::DropReplaced() {
   check_count_ = kept;
 }
 
-// Whether two checks may use the same counter. Only then does their order matter.
+// Whether two checks may use the same counter. If not, the order of the checks does not matter.
 bool ShouldRateLimitHandler::MayShareCounters() const {
   if (check_count_ > kMaxCompared) return true;
   for (std::size_t i = 1; i < check_count_; ++i) {

@@ -77,10 +77,10 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
   std::vector<std::unique_ptr<DescriptorCheck>> checks_;  // the first check_count_ are in use
   std::size_t check_count_ = 0;
   Response response_;                    // with the statuses of all descriptors
-  std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
+  std::vector<const TrieNode*> passed_;  // on the paths of all descriptors
   std::optional<Error> error_;           // the first one
   std::size_t started_ = 0;
-  // The number of checks or refunds without a result, including those that are not started.
+  // The number of checks or refunds without a result, including those not yet started.
   // StartSome and RefundAll add one while they run.
   std::size_t undecided_ = 0;
   bool refunds_ = false;

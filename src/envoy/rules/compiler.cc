@@ -10,7 +10,7 @@ namespace sluice::envoy {
 namespace {
 
 // The keys of counters contain the entries instead of the rule's name. So a limit in a request
-// shares its counter with a rule of the same entries and unit.
+// shares its counter with the rule that has the same entries and unit.
 Rule NamedRule(std::string_view name) {
   Rule rule;
   rule.name = name;

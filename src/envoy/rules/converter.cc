@@ -96,7 +96,7 @@ class Converter {
     for (const Descriptor& other : siblings) {
       if (&other == &descriptor) break;
       if (other.key != descriptor.key || other.value.empty()) continue;
-      way.notes.push_back(fmt::format("Envoy does not count requests that match {} here.",
+      way.notes.push_back(fmt::format("Envoy's rule does not count requests that match {}.",
                                       YamlScalar(other.value)));
     }
   }
@@ -138,7 +138,7 @@ class Converter {
   }
 
   // In Sluice, a blocked or unlimited rule also matches requests without the attributes of its
-  // `per`. Envoy's rule requires them, so they become conditions of the match.
+  // `per`. Envoy's rule requires these attributes, so they become conditions of the match.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
       const auto known = std::ranges::find(rule.match, part.attribute, &Condition::attribute);
@@ -159,7 +159,7 @@ class Converter {
     if (descriptor.quota_mode) text_ += "  # quota_mode has no counterpart here.\n";
     if (limit.unit == Unit::kUnknown || limit.requests_per_unit == 0) return;
     text_ += fmt::format(
-        "  # To prevent up to twice the limit around a window boundary:\n"
+        "  # Up to twice the limit can pass around a window boundary. To prevent this:\n"
         "  #   {{algorithm: sliding_window, limit: {}, window: {}}}\n",
         limit.requests_per_unit, FormatDuration(LengthOf(limit.unit)));
   }

@@ -23,7 +23,7 @@ namespace sluice::envoy {
 inline constexpr std::string_view kRuleAttribute = "rule";
 inline constexpr std::string_view kDescriptorAttribute = "descriptor";
 
-// The name of the rule, in every domain, for descriptors with a limit in the request.
+// The rule that every domain has for descriptors whose limit is in the request.
 inline constexpr std::string_view kOverrideRule = "(override)";
 
 struct Entry {
@@ -44,9 +44,9 @@ std::vector<std::string> SplitEntries(std::string_view text);
 // Replaces a text of more than 2,048 bytes by '#' and a digest.
 void DigestIfLong(std::string& entries);
 
-// The properties of an Envoy rule besides its limit, which is in the Sluice rule.
+// The properties of an Envoy rule that a descriptor's check needs. The Sluice rule has the limits.
 struct Target {
-  std::string rule;  // its name; unique in the domain
+  std::string rule;  // the name of the Sluice rule; unique in the domain
   bool quota_mode = false;
   bool detailed_metric = false;
   bool own_limits = false;       // it has Sluice's own `limits`
@@ -82,7 +82,7 @@ struct TrieNode {
   std::unique_ptr<Children> children;  // null: none
 };
 
-// The nodes that one entry can lead to, by its key.
+// The nodes that one entry can lead to, by the entry's key.
 struct Children {
   struct Pattern {
     Glob glob;
@@ -104,10 +104,9 @@ struct DomainGuide {
   bool all_or_nothing = false;
 };
 
-// For operators, who name a descriptor by its entries alone: kDescriptorAttribute is
-// "database=users,tier=gold", and kRuleAttribute is absent. Replaces `attributes` by the attributes
-// of the descriptor's check. They are views of `index` and `counter`. No effect if the descriptor
-// has no limit.
+// Operators name a descriptor by its entries alone: `attributes` has only kDescriptorAttribute,
+// such as "database=users,tier=gold". Replaces `attributes` by the attributes of the descriptor's
+// check, which are views of `index` and `counter`. If the descriptor has no limit, does nothing.
 void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
                         std::vector<Attribute>& attributes, std::string& counter);
 

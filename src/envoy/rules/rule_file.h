@@ -56,7 +56,7 @@ struct Descriptor {
   Position position;
   std::string key;
   std::string value;                    // empty: any; '*' matches any number of characters
-  std::optional<RateLimit> rate_limit;  // absent: requests that end here are allowed
+  std::optional<RateLimit> rate_limit;  // absent: entries that end here are not limited
   std::vector<Descriptor> descriptors;  // for a request's next entry
   bool shadow_mode = false;
   bool quota_mode = false;

@@ -12,15 +12,15 @@
 
 namespace sluice::envoy {
 
-// A rule file as a tree of nodes: a parsed file, or a resource from a control plane, whose nodes
+// A rule file as a tree of nodes. A resource from a control plane is such a tree, too; its nodes
 // have no positions.
 struct RuleDocument {
   std::string name;  // for messages
   YamlNode root;
 };
 
-// Appends every mistake to `errors`, with the document's name; the tree is then unusable. Returns
-// nullopt if the document is not a map.
+// Appends every mistake to `errors`, with the document's name. A tree with mistakes must not be
+// used. Returns nullopt if the document is not a map.
 std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors);
 
 }  // namespace sluice::envoy

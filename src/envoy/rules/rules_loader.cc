@@ -73,8 +73,8 @@ void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& erro
       errors.push_back(
           {it.file, it.position, "descriptors",
            fmt::format("the key \"{}\" has a leaky_bucket with delay or a token_bucket "
-                       "with warmup, which cannot take hits back; allowed with "
-                       "all_or_nothing are the other limits",
+                       "with warmup, which cannot take hits back; with "
+                       "all_or_nothing, only the other limits are allowed",
                        it.key)});
     }
     ReportKeepers(it.descriptors, errors);

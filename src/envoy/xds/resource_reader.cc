@@ -106,7 +106,7 @@ YamlNode NodeOf(const Message& message) {
 }  // namespace
 
 ResourceSetId IdOf(const DiscoveryResponse& response) {
-  // Control planes keep resources in maps, so each server may get them in a different order.
+  // A control plane may send the same resources to each server in a different order.
   std::vector<std::string> digests;
   for (const auto& resource : response.resources()) {
     digests.push_back(Sha256Hex128(resource.type_url() + "\n" + resource.value()));

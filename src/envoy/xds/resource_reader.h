@@ -22,8 +22,8 @@ inline constexpr const char* kRulesType =
 // Identifies a set of rules.
 struct ResourceSetId {
   std::string version;  // chosen by the control plane; opaque: a lower version may be newer
-  std::string
-      fingerprint;  // equal if and (practically) only if the resources are equal, in any order
+  // Equal for equal resources in any order; practically always different for other resources.
+  std::string fingerprint;
   std::size_t resources = 0;
 };
 

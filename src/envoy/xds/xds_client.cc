@@ -81,7 +81,7 @@ struct XdsClient::Call {
   bool finished SLUICE_GUARDED_BY(mutex) = false;
 };
 
-// Outlives the client while a set is being compiled.
+// Outlives the client if a set is still being compiled.
 struct XdsClient::State {
   mutable Mutex mutex;
   CondVar stopped;

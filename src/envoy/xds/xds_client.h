@@ -2,8 +2,9 @@
 // Gateway sends them: each response is the whole set, and is accepted (ACK) or refused with every
 // mistake (NACK). While the control plane does not answer, the last accepted set stays in force.
 //
-//   thread "xds":  connect ─▶ request ─▶ read a set ─▶ take(set) ─▶ read … ─▶ broken ─▶ pause ─▶
-//   connect any thread:                          done(mistakes) ─▶ ACK or NACK
+//   thread "xds":  connect ─▶ request ─▶ read a set ─▶ take(set) ─▶ read the next set …
+//                  and if the stream breaks: pause ─▶ connect …
+//   any thread:    done(mistakes) ─▶ ACK or NACK
 //
 // Thread-safe.
 #pragma once

@@ -3,8 +3,8 @@
 namespace sluice::rpc::http2 {
 
 bool CallAdmission::Admit(const Call& call, bool is_probe) {
-  // The maximum number of open calls of probes. A client that watches the server's health has one
-  // such call.
+  // The maximum number of open calls of probes on one connection. A client that watches the
+  // server's health has one such call.
   constexpr int kMaxProbes = 16;
   if (is_probe ? probes_ >= kMaxProbes : !TakePlace(call)) {
     loop_.Count(Refusal::kCalls);
@@ -15,7 +15,7 @@ bool CallAdmission::Admit(const Call& call, bool is_probe) {
   return true;
 }
 
-// While half of the places are free, no peer can have more than its share, so shares are not
+// If at least half of the places are free, no peer can have more than its share, so shares are not
 // checked.
 bool CallAdmission::TakePlace(const Call& call) {
   if (only_probes_) return false;

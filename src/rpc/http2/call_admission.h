@@ -1,6 +1,6 @@
 // Decides which calls of one connection are admitted, and counts them. Each call takes one of the
-// server's places and counts toward its peer's share of them. Probes have a few places of their own
-// instead.
+// server's places and counts toward its peer's share of the places. A call of a probe instead takes
+// one of a few places that each connection has for such calls.
 //
 // Loop thread only.
 #pragma once
@@ -18,12 +18,12 @@ class CallAdmission {
   // From now on, only probes are admitted.
   void AdmitOnlyProbes() { only_probes_ = true; }
 
-  // Takes a place for a call, or returns false.
+  // Takes a place for a call. Returns false if the call is not admitted.
   bool Admit(const Call& call, bool is_probe);
   void Release(bool is_probe);
 
   int open_probes() const { return probes_; }
-  // Whether a call was admitted.
+  // Whether any call was admitted so far.
   bool used() const { return used_; }
 
  private:

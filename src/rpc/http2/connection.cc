@@ -197,7 +197,7 @@ class Connection final : public net::ServedConnection {
   State state_ = State::kOpen;
   const SteadyTime started_;
   SteadyTime last_received_;
-  SteadyTime last_taken_;  // when the transport last took output, having sent all earlier output
+  SteadyTime last_taken_;  // when output was last taken; all earlier output had been sent
   SteadyTime pinged_at_{};
   bool held_back_ = false;  // not reading, since the peer does not read
   net::Timer check_timer_;

@@ -54,7 +54,7 @@ class FloodGuard {
   // A part of a response was sent. The peer may answer it with control frames.
   void OnResponse() { controls_.Reset(); }
 
-  // The peer floods the connection in another way.
+  // Records that the peer floods the connection in another way.
   void Accuse(std::string_view kind) { kind_ = kind; }
 
   bool flooded() const { return !kind_.empty(); }
@@ -70,7 +70,8 @@ class FloodGuard {
     return false;
   }
 
-  // Resets of young calls by the peer, and resets of calls in which the peer broke the protocol.
+  // The peer's resets of young calls, and nghttp2's resets of calls in which the peer broke the
+  // protocol.
   RateGuard resets_{1'000, 200};
   // PING and SETTINGS between responses. Clients with keepalive send a PING every few seconds;
   // clients that measure bandwidth send one per response.

@@ -24,8 +24,8 @@ nghttp2_nv MakeField(std::string_view name, std::string_view value, int flags) {
           .flags = static_cast<std::uint8_t>(flags)};
 }
 
-// A header field to send. Field copies nothing, so its texts must never be destroyed; CopiedField
-// copies the value.
+// A header field to send. Field copies nothing, so its texts must be literals; CopiedField copies
+// the value.
 nghttp2_nv Field(std::string_view name, std::string_view value) {
   return MakeField(name, value, NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE);
 }

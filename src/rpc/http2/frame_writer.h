@@ -28,7 +28,8 @@ class FrameWriter {
 
   void SubmitSettings();
 
-  // A response: headers, then messages and trailers; or one HEADERS frame alone.
+  // To send a response, call SubmitResponse (headers and messages) and then SubmitTrailers. To send
+  // one HEADERS frame only, call SubmitTrailersOnly or SubmitHttpError.
   void SubmitResponse(std::int32_t stream);
   void SubmitTrailers(std::int32_t stream, const Status& status);
   void SubmitTrailersOnly(std::int32_t stream, const Status& status);
@@ -41,7 +42,8 @@ class FrameWriter {
   // nghttp2 sends the reset before all queued DATA.
   void SubmitReset(std::int32_t stream, std::uint32_t error);
   void SubmitPing();
-  // Sends a first GOAWAY, which announces the final one. Until then, new calls are still accepted.
+  // Sends a first GOAWAY, which announces the final one. Until the final one, new calls are still
+  // accepted.
   void SubmitShutdownNotice();
   void SubmitGoaway(std::uint32_t error, std::string_view text);
 

@@ -17,12 +17,12 @@
 
 namespace sluice::rpc::http2 {
 
-// How much of a server's limits the connections of one peer (net::Peer::network) on a loop use.
+// How much of the server's limits the connections of one peer (net::Peer::network) use on a loop.
 //
-// On each loop, a peer may use at most kShare times as much as is left. So a peer that is alone and
-// on one loop can use three quarters of a limit, and any number of peers together leave some for
-// the next peer. While much is left, this rule refuses nothing: one peer may be a proxy with many
-// callers.
+// On each loop, a peer may use at most kShare times the free part of a limit. So a peer that is
+// alone and on one loop can use three quarters of a limit, and any number of peers together leave a
+// part for the next peer. While much of a limit is free, this rule refuses nothing, because one
+// peer may be a proxy with many callers.
 struct PeerUse {
   static constexpr std::int64_t kShare = 3;
 

@@ -1,6 +1,7 @@
-// Limits the memory that one connection uses for messages that are incomplete, not yet delivered or
-// not yet taken by the peer, and decides which large messages the connection can receive now. The
-// same bytes count toward the limits of the connection's peer and of the server.
+// Limits the memory that one connection uses for messages. A message counts while it is incomplete,
+// not delivered yet, or not taken by the peer yet. Also decides which large messages the connection
+// can receive now. The same bytes count toward the limits of the connection's peer and of the
+// server.
 //
 // A small message always fits the caller's window. A large message needs WINDOW_UPDATE before it is
 // complete. The caller gets WINDOW_UPDATE only when a part of kReservableBytes is granted to the

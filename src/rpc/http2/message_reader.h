@@ -36,7 +36,7 @@ class MessageReader {
   std::string_view message() const { return message_; }
   bool compressed() const { return compressed_; }
 
-  // The length of the incomplete or too large message that Take found. 0 if it is not known yet.
+  // After kPartial or kTooLarge, the length of the message; 0 if it is not known yet.
   std::size_t expected() const { return expected_; }
 
   // Whether the next message is compressed. False if no byte of it has been received.

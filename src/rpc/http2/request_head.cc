@@ -76,7 +76,7 @@ void RequestHead::AddMetadata(std::string_view name, std::string_view value) {
   metadata_.push_back({.name = name, .value = Keep(value)});
 }
 
-// Handles a field that the server reads itself. Returns false for all others.
+// If the server itself reads the field, handles it. Otherwise returns false.
 bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
   if (name == ":path") {
     path_ = Keep(value.substr(0, kMaxPath));

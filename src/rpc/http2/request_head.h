@@ -1,6 +1,6 @@
 // The header fields of a request: the gRPC protocol's fields, and the metadata that handlers read.
-// Nothing else is kept, because an attacker can compress large fields to a few bytes on the wire,
-// but they are large in memory. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
+// Nothing else is kept, because an attacker can send fields that are large in memory, but
+// compressed to a few bytes on the wire. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //
 // Loop thread only. Reused for later requests, so that it seldom allocates.
 #pragma once
@@ -32,8 +32,8 @@ class RequestHead {
   // Prepares for a new request, and frees memory that most requests do not need.
   void Clear();
 
-  // Adds a field, in order of arrival. Keeps metadata if its name is in `names`, which must outlive
-  // the request. Drops fields beyond kMaxBytes.
+  // Adds the request's next field. Keeps a metadata field if its name is in `names`, which must
+  // outlive the request. Drops fields beyond kMaxBytes.
   void Add(std::string_view name, std::string_view value, std::span<const std::string> names);
 
   // The number of bytes kept, or 0 if they are few: the limit on calls bounds the memory of small
@@ -47,7 +47,7 @@ class RequestHead {
   static constexpr std::size_t kMaxPath = 256;
   std::string_view path() const { return Text(path_); }
 
-  // nullopt if grpc-timeout is missing or malformed. gRPC's server also ignores malformed ones.
+  // nullopt if grpc-timeout is missing or malformed. gRPC's server also ignores malformed timeouts.
   std::optional<std::chrono::nanoseconds> timeout() const { return timeout_; }
 
   Encoding encoding() const { return encoding_; }

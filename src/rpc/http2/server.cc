@@ -43,7 +43,8 @@ Server::~Server() {
   threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()].reset(); });
 }
 
-// Quiet: no unary call is open, and none has begun since the last poll. Streams do not matter.
+// The server is quiet if no unary call is open and none has begun since the last poll. Streams do
+// not matter.
 void Server::Stop(Duration drain) {
   connections_->Stop(drain, [this, before = UnaryCalls()]() mutable {
     const CallCounts now = UnaryCalls();

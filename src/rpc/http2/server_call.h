@@ -57,8 +57,9 @@ class ServerCall : public Reusable {
 
   // The request's headers are complete.
   virtual void Begin(CallStream& stream) = 0;
-  // Bytes of the request, and its end.
+  // The next bytes of the request have arrived.
   virtual void OnData(std::string_view bytes) = 0;
+  // The request has ended.
   virtual void OnRequestEnd() = 0;
   // The stream is closed, so the caller is gone.
   virtual void Detach() = 0;

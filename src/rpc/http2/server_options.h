@@ -27,9 +27,9 @@ struct ServerOptions {
   net::TlsServerContext* tls = nullptr;
   // The maximum decompressed size of a message. Larger messages fail with RESOURCE_EXHAUSTED.
   std::size_t max_message_bytes = 1024 * 1024;
-  // A connection beyond this number replaces one that waits for no answer
-  // (net/loop_connections.h). If all connections wait for answers, the new one gets answers to
-  // probes only, and ends after a second.
+  // A connection beyond this number replaces another that is idle, unused or stuck
+  // (net/loop_connections.h). If no other can be replaced, the new connection gets answers only to
+  // probes, and ends after a second.
   std::size_t max_connections = 100'000;
   // A connection gets GOAWAY at this age (varied by up to 10 %). OnDrain is called for its streams,
   // and its open calls finish. The caller then reconnects, perhaps to another server. Zero disables
@@ -45,8 +45,8 @@ struct ServerOptions {
   // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
   std::vector<std::string> metadata = {"authorization"};
   // The maximum bytes of messages that are incomplete or not taken yet, over all connections. If a
-  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED, and its calls whose
-  // responses have been unread longest are reset.
+  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED. Its calls with the
+  // oldest unread responses are reset.
   std::size_t max_buffered_bytes = 96 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();

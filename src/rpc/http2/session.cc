@@ -179,8 +179,8 @@ void Session::SendPing() {
   context_.frames.SubmitPing();
 }
 
-// Within a header block, the peer may send no other frame. If the block is not complete in time,
-// only closing the connection ends the request.
+// Within a header block, no other frames are allowed. So if the block is not complete in time, the
+// whole connection is closed, not only the request.
 bool Session::EndIncomplete(SteadyTime time) {
   while (incomplete_since() <= time) {
     Stream& stream = context_.incomplete_requests.front();

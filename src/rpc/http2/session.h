@@ -31,14 +31,14 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns false if the peer has violated the protocol; the output then ends with GOAWAY. If
-  // `bytes` take too much work for one iteration, the session is paused() and keeps the rest for
-  // Resume in a later iteration. REQUIRES: not paused.
+  // Returns false if the peer has violated the protocol or flooded the session; the output then
+  // ends with GOAWAY. If `bytes` take too much work for one iteration, the session is paused() and
+  // keeps the rest for Resume in a later iteration. REQUIRES: not paused.
   bool Receive(std::string_view bytes);
   bool Resume() { return Receive(std::exchange(rest_, {})); }
   bool paused() const { return paused_; }
   void TakeOutput(std::string& out);
-  // Whether the session has nothing more to receive or send.
+  // True if there is nothing more to receive and nothing more to send.
   bool ended() const;
 
   // Closes all streams as if the peer had reset them.
@@ -53,19 +53,20 @@ class Session {
 
   void SendPing();
 
-  // The time at which the longest wait of an incomplete request began, and the time at which the
-  // longest wait of unsent response bytes began. SteadyTime::max() if there is no such wait.
+  // The start of the longest wait for the rest of a request. SteadyTime::max() if none waits.
   SteadyTime incomplete_since() const { return context_.incomplete_requests.oldest(); }
+  // The start of the longest wait of response bytes. SteadyTime::max() if none wait.
   SteadyTime unsent_since() const { return context_.unsent_responses.oldest(); }
-  // Ends the requests and responses that have waited since `time` or longer. Returns false if the
-  // session can no longer receive.
+  // Ends the incomplete requests whose wait began at `time` or before. Returns false if this has
+  // ended the session.
   bool EndIncomplete(SteadyTime time);
+  // Resets the calls whose response bytes have waited since `time` or before.
   void EndUnsent(SteadyTime time);
 
   CallAdmission& admission() { return admission_; }
   const CallAdmission& admission() const { return admission_; }
   bool has_streams() const { return !streams_.empty(); }
-  // Whether calls other than those of probes are open.
+  // Whether any call is open, apart from probes.
   bool has_calls() const {
     return streams_.size() > static_cast<std::size_t>(admission_.open_probes());
   }
@@ -73,12 +74,12 @@ class Session {
   bool pinged() const { return pings_ > 0; }  // a PING waits for its ack
 
  private:
-  // A header block beyond this size ends the connection. A smaller block beyond
-  // RequestHead::kMaxBytes gets an error. Decompressing such blocks takes time, because one byte
-  // can become a field of 4 KB.
+  // A header block larger than this ends the connection. If a block is smaller, but larger than
+  // RequestHead::kMaxBytes, only its call fails. Decompressing a large block takes time, because
+  // one byte can become a field of 4 KB.
   static constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
-  // After this many decompressed bytes, other connections run, because 16 KiB received can
-  // decompress to a thousand times as much.
+  // After this many decompressed bytes of headers, the session pauses so that other connections
+  // can run: 16 KiB of input can decompress to a thousand times as much.
   static constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
 
   const std::string& network() const { return context_.transport.peer().network; }
@@ -97,8 +98,8 @@ class Session {
   bool OnControl(const nghttp2_frame_hd& head);
   bool OnReset(std::int32_t id);
 
-  // nghttp2 parses frames, enforces the protocol's rules, and reports frames through callbacks. A
-  // header block belongs to a request (`is_request`) or to its trailers.
+  // nghttp2 parses frames, enforces the protocol's rules, and reports frames through callbacks. If
+  // `is_request`, a header block is the head of a request; otherwise it is a request's trailers.
   struct Callbacks;
   nghttp2_session* MakeNghttp2();
   void OnBeginHeaders(std::int32_t id, bool is_request);
@@ -122,9 +123,9 @@ class Session {
   Stream* found_ = nullptr;
 
   std::size_t received_ = 0;         // bytes of DATA in this Receive
-  std::size_t head_bytes_ = 0;       // of the latest header block so far, decompressed
-  std::size_t heads_received_ = 0;   // bytes of all header blocks in this Receive, decompressed
-  std::size_t inflated_before_ = 0;  // by the loop's inflater, before this Receive
+  std::size_t head_bytes_ = 0;       // decompressed bytes of the latest header block
+  std::size_t heads_received_ = 0;   // decompressed bytes of all header blocks in this Receive
+  std::size_t inflated_before_ = 0;  // total of the loop's inflater before this Receive
   std::string rest_;                 // received but not processed when the session was paused
   int pings_ = 0;
   bool paused_ = false;

@@ -11,8 +11,8 @@ bool IsRequest(const nghttp2_frame& frame) { return frame.headers.cat == NGHTTP2
 
 const nghttp2_option* Options() {
   static const nghttp2_option* const all = [] {
-    // In an outage, callers whose deadlines pass reset many streams. FloodGuard limits resets of
-    // new streams separately.
+    // High, because in an outage many deadlines pass, and the callers then reset their streams.
+    // FloodGuard limits resets of new streams separately.
     constexpr std::uint64_t kResetBurst = 10'000;
     constexpr std::uint64_t kResetsPerSecond = 5'000;
     nghttp2_option* options = nullptr;
@@ -28,13 +28,13 @@ const nghttp2_option* Options() {
 
 }  // namespace
 
-// Functions with a result return 0, or an error of nghttp2: NGHTTP2_ERR_PAUSE to continue in a
-// later call of nghttp2_session_mem_recv, NGHTTP2_ERR_CALLBACK_FAILURE to end the connection.
+// A callback returns 0 or an error of nghttp2. After NGHTTP2_ERR_PAUSE, a later call of
+// nghttp2_session_mem_recv continues. NGHTTP2_ERR_CALLBACK_FAILURE ends the connection.
 struct Session::Callbacks {
   static Session& Of(void* session) { return *static_cast<Session*>(session); }
 
   // Since SETTINGS_NO_RFC7540_PRIORITIES is set, nghttp2 ignores even invalid PRIORITY frames. So
-  // the invalid ones are rejected here.
+  // PRIORITY frames of stream 0, which are invalid, are rejected here.
   static int OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void*) {
     const bool fine = head->type != NGHTTP2_PRIORITY || head->stream_id != 0;
     return fine ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;

@@ -5,7 +5,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-// The number of unused streams that are kept.
+// The pools are trimmed while there are more streams than this.
 constexpr std::size_t kKeptStreams = 256;
 // Bounds the time that an iteration spends on trimming.
 constexpr std::size_t kMaxTrimmed = 4'096;

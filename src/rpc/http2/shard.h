@@ -1,5 +1,5 @@
-// The part of a server on one loop, without its connections: the state that the connections share,
-// and reusable streams and calls.
+// What the connections of a server share on one loop: its LoopState, and reusable streams and
+// calls.
 //
 // Loop thread only.
 #pragma once
@@ -27,7 +27,7 @@ class Shard {
   LoopState& state() { return state_; }
   net::Loop& loop() { return state_.loop(); }
 
-  // Null if the server has no such method.
+  // Returns null if no method has this path.
   CallPool* FindMethod(std::string_view path);
 
   Stream& TakeStream();

@@ -18,7 +18,7 @@ ServerMetrics::ServerMetrics(MetricsRegistry& registry)
       open_calls(registry.GaugeFor("sluice_grpc_calls_open", "Open gRPC calls")) {
   for (std::size_t i = 0; i < refused_.size(); ++i) {
     refused_[i] = &registry.CounterFor("sluice_grpc_refused_total",
-                                       "Rejected gRPC connections and calls, by reason",
+                                       "Refused or ended gRPC connections and calls, by reason",
                                        {{"reason", kReasons[i]}});
   }
 }

@@ -15,17 +15,17 @@
 
 namespace sluice::rpc::http2 {
 
-// Why a server rejected a connection or a call.
+// Why a server refused a connection or a call, or ended it.
 enum class Refusal : std::uint8_t {
-  kConnections,  // too many connections, and no other could be closed
+  kConnections,  // too many connections, and none could be closed to make room
   kReplaced,     // a connection was closed to make room for another
   kCalls,        // too many open calls
   kUnfinished,   // too many bytes of unfinished messages
-  kUnsent,       // too many bytes of responses that the peer does not take
-  kRapidReset,   // calls reset right after they began, or in which the peer broke the protocol
-  kFlood,        // too many PING or SETTINGS frames
+  kUnsent,       // too many response bytes that the peer has not taken
+  kRapidReset,   // too many calls that the peer reset early or in which it broke the protocol
+  kFlood,        // too many PING or SETTINGS frames, or a header block that is far too large
   kIncomplete,   // a request was not complete in time
-  kStalled,      // the peer did not read output, ack a PING or send SETTINGS in time
+  kStalled,      // the peer was too slow to read output, to ack a PING or to send SETTINGS
   kCount,
 };
 
@@ -34,7 +34,7 @@ class ServerMetrics {
   // `registry` must outlive this object.
   explicit ServerMetrics(MetricsRegistry& registry);
 
-  // Also logs it, at most once a second.
+  // Also logs the refusal, at most once a second.
   void Count(Refusal refusal);
 
   Gauge& connections;

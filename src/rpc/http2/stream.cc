@@ -190,8 +190,8 @@ void Stream::ForgetCall() {
   if (unfinished_ > 0 || reservation_.granted > 0 || reservation_.wanted > 0) UpdateFlow();
 }
 
-// Drops taken bytes when they are the larger part, so that the buffer is bounded even if some bytes
-// always wait.
+// If more than half of the buffer has been taken, first drops that part. So the buffer stays
+// bounded even if it never becomes empty.
 void Stream::AppendMessage(std::string_view message) {
   if (taken_ > unsent_bytes()) {
     output_.erase(0, taken_);
@@ -234,8 +234,8 @@ void Stream::Finish(const Status& status) {
   status_ = status;
 }
 
-// TakeOutput submits the trailers. It is called only when the caller's window is open, so trailers
-// wait for the window even if no message is unsent.
+// TakeOutput submits the trailers. nghttp2 calls it only when the caller's window is open, so the
+// trailers wait for the window even if all messages have been sent.
 void Stream::BeginLast() {
   output_state_ = Output::kLast;
   incomplete_.unlink();
@@ -247,7 +247,8 @@ void Stream::EndOutput() {
   context_->early_ends |= !request_ended();
 }
 
-// Trailers are not subject to flow control, so they can overtake DATA that waits for the window.
+// Drops the unsent messages. The trailers do not wait for the caller's window, because flow control
+// does not apply to them.
 void Stream::Fail(const Status& status) {
   if (output_state_ == Output::kNone) return Finish(status);
   EndOutput();
@@ -267,8 +268,9 @@ void Stream::DropUnsent() {
   taken_ = 0;
 }
 
-// If bytes are added while other bytes wait, the wait of the added bytes begins only when the other
-// bytes have been taken. So a call is reset when a byte has waited one to two times Times::stall.
+// If bytes are added while others wait, the wait of the added bytes counts only from the time when
+// the others have been taken. So a call is reset when a byte has waited for between one and two
+// times Times::stall.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;
   context_->memory.RemoveOutput(count);

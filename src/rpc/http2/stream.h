@@ -1,8 +1,8 @@
 // A request and its response on an HTTP/2 connection: headers, message bytes, flow control and
 // trailers. Its ServerCall interprets the bytes.
 //
-// Loop thread only. Owned and reused by a Shard. A stream is open from its request's HEADERS until
-// both sides have ended, it is reset, or its connection ends.
+// Loop thread only. Owned and reused by a Shard. A stream opens with its request's HEADERS. It
+// closes when both sides have ended, when it is reset, or when its connection ends.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ namespace sluice::rpc::http2 {
 
 class Stream final : public CallStream, public Reusable {
  public:
-  // The maximum size of a message that needs no reserved memory: less than half of the window of
-  // 65,535 bytes, which every caller has without a WINDOW_UPDATE.
+  // A message up to this size needs no reserved memory. This is less than half of 65,535 bytes,
+  // the window that every caller has without a WINDOW_UPDATE.
   static constexpr std::size_t kUnreservedBytes = 30 * 1024;
 
   Stream();
 
-  // Open starts the use of this object for one request; Close ends it.
+  // A request uses this object from Open to Close.
   void Open(StreamContext& context, std::int32_t id);
   void Close();
 
@@ -57,7 +57,7 @@ class Stream final : public CallStream, public Reusable {
   static constexpr std::size_t kWait = SIZE_MAX;
   std::size_t TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last);
 
-  // Called at the end of an iteration: OnWritable, and delivery of messages after a pause.
+  // Called at the end of an iteration. Calls OnWritable and OnResumed of the call if they are due.
   void RunCallbacks();
 
   // CallStream, for the call.
@@ -85,7 +85,7 @@ class Stream final : public CallStream, public Reusable {
     kNone,     // no response yet
     kOpen,     // headers are submitted, messages may follow
     kWaiting,  // like kOpen, and nghttp2 has taken all output
-    kLast,     // the last messages are unsent; trailers follow
+    kLast,     // no message follows; the trailers are not submitted yet
     kEnded,    // the whole response is submitted
   };
 
@@ -112,14 +112,14 @@ class Stream final : public CallStream, public Reusable {
   bool resumed_ = false;
   bool writable_ = false;
   bool waits_for_callbacks_ = false;
-  Waiting incomplete_{*this};      // while the request is incomplete
-  Waiting unsent_{*this};          // while output waits for the caller's window
+  Waiting incomplete_{*this};      // linked while the request is incomplete
+  Waiting unsent_{*this};          // linked while output waits for the caller's window
   MemoryReservation reservation_;  // for a large message
   SteadyTime received_{};
   SteadyTime deadline_{};
   RequestHead head_;
   std::size_t unconsumed_ = 0;  // received bytes not yet returned to the caller's window
-  std::size_t unfinished_ = 0;  // bytes of the request that MessageMemory counts
+  std::size_t unfinished_ = 0;  // the request's bytes that MessageMemory counts
   std::string output_;
   std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
   std::size_t due_ = 0;    // unsent bytes that have waited since unsent_.since

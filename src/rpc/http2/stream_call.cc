@@ -82,11 +82,12 @@ class StreamCall final : public ServerCall, public StreamResponder {
     kOpen,        // messages can arrive
     kEnded,       // the request has ended; OnHalfClose is still to be called
     kHalfClosed,  // OnHalfClose was called
-    kAbandoned,   // the caller is gone; the handler has not finished
+    kAbandoned,   // the call has failed or was canceled; the handler has not finished
   };
 
-  // Delivers messages, then OnHalfClose at the end of the request.
-  // A message is in use until OnMessage returns. So a call that ends in OnMessage is released here.
+  // Delivers messages, and calls OnHalfClose at the end of the request.
+  // A message is in use until OnMessage returns. If the call ends in OnMessage, it is therefore
+  // released here, afterward.
   void Deliver() {
     if (std::exchange(delivering_, true)) return;
     while (served() && !paused_ && !Defer() && DeliverOne()) {
@@ -116,7 +117,8 @@ class StreamCall final : public ServerCall, public StreamResponder {
     }
   }
 
-  // Whether the next message has to wait until other connections have run.
+  // If the next message must wait until other connections have run, starts the timer and returns
+  // true.
   bool Defer() {
     deferred_ = reader_.next_is_compressed() && !loop_.MayInflate();
     if (deferred_) defer_timer_.Start(loop_.loop().now());
@@ -135,7 +137,7 @@ class StreamCall final : public ServerCall, public StreamResponder {
   const std::unique_ptr<StreamHandler> handler_;
   net::Timer defer_timer_;
   State state_ = State::kFree;
-  bool delivering_ = false;  // Deliver is on the stack, and releases a call that ends
+  bool delivering_ = false;  // Deliver is running; it releases the call if the call ends
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace sluice::rpc::http2 {
 
 class Stream;
 
-// The place of `stream` in a WaitQueue. The destructor removes it.
+// The entry of `stream` in a WaitQueue. The destructor removes the entry.
 class Waiting : public boost::intrusive::list_base_hook<
                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
@@ -38,7 +38,7 @@ class Waiting : public boost::intrusive::list_base_hook<
 // Streams that wait, in the order in which they began to wait.
 class WaitQueue {
  public:
-  // Moves a stream that is in the queue to its end.
+  // If the stream is already in the queue, moves it to the end.
   void Add(Waiting& waiting, SteadyTime now) {
     waiting.unlink();
     waiting.since = now;
@@ -54,13 +54,13 @@ class WaitQueue {
   boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
 };
 
-// Answers whose loss matters: those that the kernel has not accepted yet, and recently sent ones.
-// If the caller gave up before it received the answer, its reset arrives within a round trip after
-// the answer was sent.
+// Answers that can still be lost: the kernel has not accepted them yet, or they were sent recently.
+// If a caller gives up before it receives an answer, the caller's reset arrives within a round trip
+// after the answer was sent.
 class SentAnswers {
  public:
-  // The answer is in the output. Calls `on_lost` if the connection ends before the kernel has
-  // accepted it, or if the caller resets the stream afterward.
+  // Adds an answer that is in the output. Calls `on_lost` if the connection ends before the kernel
+  // has accepted the answer, or if the caller resets the stream soon afterward.
   void Add(std::int32_t stream, SteadyTime now, std::function<void()> on_lost) {
     while (!answers_.empty() &&
            (answers_.front().sent < now - kRoundTrip || answers_.size() >= kMaxAnswers)) {
@@ -94,7 +94,7 @@ class SentAnswers {
 
  private:
   static constexpr std::chrono::seconds kRoundTrip{1};
-  static constexpr std::size_t kMaxAnswers = 1'024;  // more than one flush holds
+  static constexpr std::size_t kMaxAnswers = 1'024;  // more than the answers of one flush
   static constexpr SteadyTime kUnsent = SteadyTime::max();
 
   struct Answer {

@@ -90,7 +90,7 @@ class UnaryCall final : public ServerCall, public UnaryResponder {
     kReceiving,  // the message is not complete
     kReceived,   // the message is complete, the request has not ended
     kServing,    // the handler is working
-    kAbandoned,  // the handler is working, but the caller is gone
+    kAbandoned,  // the handler is working, but the call has failed or was canceled
   };
 
   // OnCancel comes last, since the handler may call Finish in it.

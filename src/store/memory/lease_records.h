@@ -1,7 +1,7 @@
 // The records of the leases of units in an embedded store: what each lease has taken from the
 // counters of its check, in the order of the counters. A record expires kSettlesFor after its
-// lease. Of a settled lease, only the fact that it is settled is kept, for kKnowsSettledFor. See
-// scripts/lua/record.lua, which does the same in Redis.
+// lease. The record of a settled lease says only that the lease is settled, and expires
+// kKnowsSettledFor after the settlement. See scripts/lua/record.lua, which does the same in Redis.
 //
 // Thread-safe. Two threads never use one lease at the same time, because a thread that uses a lease
 // holds the locks of the lease's counters.
@@ -25,7 +25,7 @@ class LeaseRecords {
   // The maximum number of open leases. The same number of settled ones may be remembered.
   static constexpr std::size_t kMaxOpen = 100'000;
 
-  // Whether one more lease may be open.
+  // Whether one more lease may be opened.
   bool HasRoom() const { return open_ < kMaxOpen; }
 
   // Drops some records that have ended. Cheap if there are none.

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxShards = 64;
 
-// A sweep that drops less than one in this many entries of a shard is followed by a pause.
+// If a sweep drops less than one in this many entries of a shard, the shard's next sweep must wait
+// for kSweepPause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostVisited = 16'000;  // visiting them takes less than a millisecond
@@ -40,7 +41,8 @@ bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const Co
   return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
 }
 
-// Whether `check` may change its counters. It may not if its lease was settled before.
+// Whether `check` may change its counters. These may not: a denied renewal, an inspection, and a
+// check whose lease was settled before. To settle a lease of units, the lease must be open.
 bool MayChange(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   if (mode == Mode::kRenew) return check.admitted;
@@ -49,9 +51,9 @@ bool MayChange(const StoreCheck& check) {
                                : check.settled != Settled::kAlreadySettled;
 }
 
-// What modes other than CONSUME and PEEK do to one counter. With a lease of units, the lease's
-// record decides: `held` is what the lease holds of the counter. A renewal concerns only slots. The
-// twin of decide_change in scripts/lua/decide.lua.
+// Changes one counter, in a mode other than CONSUME and PEEK. `held` is what a lease of units holds
+// of the counter according to the lease's record; a settlement starts from it. A renewal of such a
+// lease changes only slots. See `changed` in scripts/lua/decide.lua, and record.lua.
 ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, CounterState& state,
                        const CounterState* stored, const Held& held) {
   CoalescedChecks checks = One(check, counter, /*granted=*/0);
@@ -71,8 +73,8 @@ ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, Cou
 
 }  // namespace
 
-// Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
-// deadlock.
+// Holds the locks of all shards that contain counters of a check. Locks them in ascending order, to
+// prevent deadlock.
 class MemoryStore::ShardLocks {
  public:
   ShardLocks(MemoryStore& store, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS
@@ -269,7 +271,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
     ChangeResult done{.changed = false};
     if (changes) done = ChangeOne(check, counter, draft.state, draft.stored, held[i]);
     if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
-    // A settlement leaves a bucket's state at an earlier time, so it is advanced to now.
+    // A settlement leaves a bucket's state at an earlier time, so the state is advanced to now.
     if (SettlesAsStored(*counter.limit)) Advance(*counter.limit, draft.state, checks.now);
     const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
@@ -338,8 +340,8 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   shard.next_expiry = std::min(shard.next_expiry, expires);
   auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
-  // Another limit that uses this counter may need the state for longer, so `expires` only grows.
-  // But slots are needed only until they are released.
+  // Another limit that uses this counter may need the state for longer, so `expires` never becomes
+  // earlier. Slots are an exception, because they are needed only until they are released.
   const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
   const std::uint64_t kept = is_known ? found->second.seed_version : 0;

@@ -1,5 +1,5 @@
 // The embedded store: counters in this process' memory, for a single server without Redis, and as
-// the fallback of a server whose Redis is unavailable. Decides within Submit.
+// the fallback of a server whose Redis is unavailable. Submit decides before it returns.
 //
 // Thread-safe, on any thread. Sharded by key; a check locks the shards of all its counters, in
 // order.
@@ -25,13 +25,13 @@ namespace sluice {
 class MemoryStore final : public Store {
  public:
   struct Options {
-    // The maximum number of counters, and of the bytes of memory that they take (approximately).
+    // The maximum number of counters, and the approximate maximum of their memory in bytes.
     // When a maximum is reached, counters whose state equals that of a new counter are dropped. If
     // no counter can be dropped, a check that needs a new counter, or more memory for an existing
     // one, fails with kOverloaded. If a search finds few counters to drop, the next search is a
     // tenth of a second later, and checks may fail until then. Counters in use are never evicted.
-    // If several threads reach the maximum at the same time, they may exceed it by as much as each
-    // thread adds.
+    // If several threads reach a maximum at the same time, it may be exceeded by the sum of what
+    // these threads add.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
@@ -50,11 +50,11 @@ class MemoryStore final : public Store {
   bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view) const override { return 0; }
 
-  // Loads the counters with these keys into the CPU's cache, all at the same time. This is faster
-  // than if checks loaded them one after the other. REQUIRES: no other thread uses the store.
+  // Loads the counters with these keys into the CPU's cache, all at the same time. Checks would
+  // load them one after the other, which is slower. REQUIRES: no other thread uses the store.
   void Prefetch(std::span<const std::string_view> keys) const;
 
-  // Number of counters, including those that equal new ones.
+  // Number of counters, including expired ones that have not been dropped.
   std::size_t size() const { return keys_; }
   // The approximate bytes of memory that the counters take.
   std::size_t memory() const { return bytes_; }
@@ -93,13 +93,14 @@ class MemoryStore final : public Store {
   // The functions up to Write are called by Decide, which holds the locks of the check's shards.
   //
   // Decides `counters`, one group of `check`. `check.admitted` is the decision so far; if it is
-  // false, no later group is charged. Returns whether `check.admitted` was true and the group
-  // admits the check.
+  // false, the group is not charged. Returns true if `check.admitted` is true and the group admits
+  // the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // TakeBack applies the grants that `check` returns. TakeGrants applies the grants that `check`
-  // requests; an element of `held` has kNothing if the group of its counter was denied.
+  // Applies the grants that `check` returns.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
+  // Applies the grants that `check` requests. If the group of a counter was denied, the counter's
+  // element of `held` has kNothing.
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
   // Decides a check of any mode other than kConsume and kPeek.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
@@ -109,8 +110,8 @@ class MemoryStore final : public Store {
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
   bool HasRoomFor(std::size_t new_keys) const;
-  // Drops counters that equal new ones until there is room for `keys` more, but visits no more than
-  // about kMostVisited counters. Returns false if nothing was dropped. REQUIRES: no lock is held.
+  // Drops expired counters until there is room for `keys` more or about kMostVisited counters have
+  // been visited. Returns false if nothing was dropped. REQUIRES: no lock is held.
   bool MakeRoom(std::size_t keys);
   std::size_t Sweep(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
   void Drop(Shard& shard, Entries::iterator entry) SLUICE_REQUIRES(shard.mutex);

@@ -11,7 +11,7 @@ Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels&
     : name_(std::move(name)),
       shown_(metrics.GaugeFor("sluice_redis_breaker_state",
                               "State of the breaker: 0 closed, 1 half-open (a probe is in flight), "
-                              "2 open (on_store_failure of each rule decides).",
+                              "2 open. In states 1 and 2, on_store_failure of each rule decides.",
                               labels)),
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
                                    "How often the breaker has opened.")) {}

@@ -6,7 +6,7 @@
 //      │                                                            └───── probe fails ─────┤
 //      └──────────────────────────────── probe answered in time ────────────────────────────┘
 //
-// Thread-safe. Checks read one atomic; all other operations are rare and take a lock.
+// Thread-safe. Checks read one atomic. Changes of the state are rare and take a lock.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace sluice::redis {
 
 class Breaker {
  public:
-  // `name` is the node's name in the log. Its metrics have `labels`. `metrics` must outlive
-  // the breaker.
+  // `name` is the node's name in the log. `labels` are the labels of the metrics. `metrics` must
+  // outlive the breaker.
   Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels = {});
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
@@ -31,7 +31,7 @@ class Breaker {
   // Shows the breaker's state on the metrics page, or removes it from there.
   void Show(bool shown) SLUICE_EXCLUDES(mutex_);
 
-  // Opens the breaker and logs `cause`, if the breaker is closed.
+  // If the breaker is closed, opens it and logs `cause`.
   void Open(std::string_view cause) SLUICE_EXCLUDES(mutex_);
 
   // Returns true if the calling thread must send a probe and report its outcome with OnProbe. Only
@@ -40,7 +40,7 @@ class Breaker {
   void OnProbe(bool answered_in_time) SLUICE_EXCLUDES(mutex_);
 
   // The pause before the next probe. Short at first, since most failures are brief. Half of it is
-  // random, so that a fleet does not probe at the same time.
+  // random, so that the servers of a fleet do not all probe at the same time.
   Duration ProbePause(std::uint64_t random) const;
 
  private:
@@ -55,7 +55,7 @@ class Breaker {
   Counter& openings_;
   Mutex mutex_;
   std::atomic<State> state_{State::kClosed};  // written under mutex_
-  std::atomic<int> failed_probes_{0};         // since it opened; written under mutex_
+  std::atomic<int> failed_probes_{0};         // since the breaker opened; written under mutex_
 };
 
 // Counts the calls of one connection in the current second, and how many failed.

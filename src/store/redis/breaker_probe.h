@@ -24,7 +24,7 @@ class BreakerProbe final : private StoreCheck {
     // The key of a counter that the probe may charge.
     virtual std::string ProbeKey() = 0;
     virtual void SendProbe(PendingPtr probe) = 0;
-    // The breaker is closed, by this probe or by another thread's.
+    // The breaker is closed, by this probe or by a probe of another thread.
     virtual void OnBreakerClosed() = 0;
   };
 
@@ -33,7 +33,7 @@ class BreakerProbe final : private StoreCheck {
 
   // Waits for the breaker to close, and sends probes meanwhile.
   void Start();
-  // The next probe is due now.
+  // Makes the next probe due now.
   void Hurry() { timer_.Start(loop_.now()); }
   void Stop() { timer_.Cancel(); }
 

@@ -20,9 +20,9 @@ bool MayCoalesce(const StoreCheck& check) {
          });
 }
 
-// Equal for equal checks. The address of the limit is not hashed, because it differs in each run:
-// if it were hashed, other hashes would collide in each run, so other checks would be coalesced.
-// But the simulation must give the same schedule for the same seed.
+// Equal checks have the same hash. The address of the limit is not hashed, because it differs in
+// each run. Collisions affect which checks are coalesced, and the simulation must give the same
+// schedule for the same seed.
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {
@@ -33,7 +33,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
   return hash;
 }
 
-// Whether two checks have the same demand, counters and units, so that they may be coalesced.
+// Whether two checks have the same demand, counters, units and routing, so they may be coalesced.
 // Limits are compared by address, which identifies them within one rule set.
 bool Equal(const PendingCheck& a, const PendingCheck& b) {
   const auto& counters = a.check->counters;

@@ -21,8 +21,8 @@ class CheckQueue {
     PendingChecks checks;      // in order of arrival; empty: all have been removed
     std::uint64_t number = 0;  // ascending, from 1
     // The number of the latest entry that must be decided before this one, because both have an
-    // in-order check of the same counter. 0: none. Colliding hashes can make it too large, never
-    // too small.
+    // in-order check of the same counter. 0: none. If hashes collide, the number may be too
+    // large, but never too small.
     std::uint64_t after = 0;
 
     const PendingCheck& front() const { return *checks.front(); }
@@ -69,8 +69,8 @@ class CheckQueue {
   std::deque<Entry> entries_;     // the first entry has a check
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
-  // Numbers of entries, by hash. Numbers of removed entries are stale. On a hash collision, a check
-  // that could have joined an entry gets a separate entry.
+  // Numbers of entries, by hash. A number is stale once its entry has been removed. If hashes
+  // collide, a check may get a separate entry although it could have joined another.
   std::array<std::uint64_t, kSlots> latest_{};    // by identity: the entry to join
   std::array<std::uint64_t, kSlots> in_order_{};  // by key: the latest entry with an in-order check
 };

@@ -34,9 +34,9 @@ std::string_view IpOf(const redisReply& server) {
   return {};
 }
 
-// A node announces "?" if it is configured to announce a hostname and has none. Then its IP address
-// is used. A node announces an empty name if it does not know its own name. Then the host of
-// `asked`, the node that was queried, is used.
+// If a node is configured to announce a hostname but has none, it announces "?". Its IP address is
+// then used. If a node does not know its own name, it announces an empty name. The host of `asked`,
+// the node that was queried, is then used.
 std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
   if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
   std::string_view host = TextOf(*server.element[0]);

@@ -127,7 +127,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR && !MayGoOn(step, TextOf(reply))) {
     return step == "AUTH" ? Fail(WithoutText(TextOf(reply)), step) : Fail(TextOf(reply), step);
   }
-  // Avoids loading the script once per connection when a whole fleet reconnects at once.
+  // If a whole fleet reconnects at once, not every connection needs to load the script.
   if (step == "EXISTS" && !IsListOfOne(reply)) {
     QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
     return transport_->RequestFlush();
@@ -180,7 +180,7 @@ void Connection::Fail(std::string_view cause, std::string_view refused_step) {
   was_ready ? owner_.OnDown(cause) : owner_.OnFailedAttempt(cause);
 }
 
-// Half of the pause is random, so that a fleet does not reconnect at the same time.
+// Half of the pause is random, so that the servers of a fleet do not all reconnect at once.
 void Connection::WaitToRetry() {
   state_ = State::kWaiting;
   const std::chrono::microseconds half = pause_ / 2;

@@ -90,13 +90,13 @@ class Connection final : private net::Protocol {
   // failing until MarkHealthy.
   void Restart(std::string_view cause);
 
-  // Closes the connection and requests an address without a pause, because the peer is not at
-  // fault.
+  // For cases in which the peer is not at fault. Closes the connection, then requests an address
+  // and connects, without a pause.
   void ReconnectElsewhere();
 
   // Called when the peer has done its work, such as charging a check. The pause after the next
-  // loss is then short again. A login or an answer to a peek is not enough: a replica gives these,
-  // too, but refuses writes.
+  // loss is then short again. A login or an answer to a peek is not enough: a replica also
+  // accepts logins and answers peeks, but refuses writes.
   void MarkHealthy();
 
  private:
@@ -132,9 +132,9 @@ class Connection final : private net::Protocol {
   net::TransportPtr transport_;
   net::Timer timer_;  // kWaiting: end of the pause; kLoggingIn: login timeout
   std::chrono::milliseconds pause_ = kFirstPause;
-  std::optional<ReplyReader> reader_;  // of the bytes from transport_
+  std::optional<ReplyReader> reader_;  // reads replies from the bytes of transport_
   std::string output_;
-  std::deque<std::string> login_steps_;  // names of the commands not yet replied to
+  std::deque<std::string> login_steps_;  // names of the commands that await a reply
 };
 
 }  // namespace sluice::redis

@@ -15,8 +15,8 @@ namespace sluice::redis {
 namespace {
 
 // ARGV: the server's name; the time after which a server is gone (ms). Returns the names of all
-// servers. An entry that is further in the future than ARGV[2] was written before Redis' clock was
-// set back, and is removed, too.
+// servers. An entry further in the future than ARGV[2] was written before Redis' clock was set
+// back, so it is removed, too.
 constexpr std::string_view kReport = R"lua(
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -42,8 +42,8 @@ class FleetMember final : private Connection::Owner {
     ServerStatus& status;  // of that node
   };
 
-  // Starts to connect immediately; `on_view` is called after each report and whenever Redis is
-  // lost. The objects that `context` refers to must outlive this.
+  // Starts to connect immediately. `on_view` is called after each reply to a report, and when the
+  // connection is lost or cannot be made. The objects that `context` refers to must outlive this.
   FleetMember(Context context, OnView on_view);
 
   // Stops reporting, so the server leaves the fleet. Permanent.
@@ -52,10 +52,10 @@ class FleetMember final : private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::seconds kGoneAfter{5};
-  // The names of 10,000 servers.
+  // Enough for the names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // Each reply gives the number of servers. The numbers of this many replies are remembered, which
-  // takes five minutes. The time of an outage does not count, because no report is answered then.
+  // Each reply gives the number of servers. The numbers of this many replies, which arrive within
+  // five minutes, are remembered. In an outage, no report is answered, so no number is forgotten.
   static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }

@@ -62,8 +62,9 @@ class InFlight {
   void Add(InFlightCommand command, SteadyTime now);
 
   bool empty() const { return commands_.empty(); }
-  // The number of packs whose keys are all in one slot, and the number of other packs.
+  // The number of packs whose keys are all in one slot.
   std::size_t slot_packs() const { return slot_packs_; }
+  // The number of other packs.
   std::size_t shared_packs() const { return shared_packs_; }
   const InFlightCommand& oldest() const { return commands_.front(); }
 

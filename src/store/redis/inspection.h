@@ -22,8 +22,8 @@ class Inspection {
  public:
   static constexpr std::chrono::seconds kEvery{10};
 
-  // `name` is the node's name in the log. Its metrics have `labels`. `metrics` must outlive
-  // this.
+  // `name` is the node's name in the log. `labels` are the labels of the metrics. `metrics` must
+  // outlive this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
   // Hides the metrics, because the node is no longer queried.
   ~Inspection();

@@ -45,7 +45,8 @@ class LayoutWatch : public Topology, private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::milliseconds kInDoubt{50};  // between two queries
-  // How long to wait without receiving a byte. The whole map of a large Cluster can take longer.
+  // The maximum wait for the next bytes of an answer. The whole answer, such as the map of a large
+  // Cluster, may take up to kWholeAnswer.
   static constexpr std::chrono::milliseconds kSilence{500};
   static constexpr std::chrono::seconds kWholeAnswer{10};
   // If the doubt lasts this long, the next server is queried.

@@ -16,7 +16,7 @@
 namespace sluice::redis {
 namespace {
 
-// How late a timer may be although the loop is on time, because timers work in milliseconds.
+// Timers work in milliseconds, so a timer may be this late although the loop is on time.
 constexpr std::chrono::milliseconds kTimerSteps(2);
 
 MetricLabels LabelsOf(const ServerState& server, const net::Loop& loop) {
@@ -401,8 +401,8 @@ void Node::FailQueued() {
   Fail(packer_.queue().RemoveExpired(kAll), StoreFailure::kUnsent);
 }
 
-// Detaches and returns the checks in flight whose deadline is `until` or before, in the order of
-// their decisions. These checks still count as waiting, because Redis still has to decide them.
+// Detaches and returns the checks in flight whose deadline is `until` or before, in the order in
+// which Redis decides them. They still count as waiting, because Redis has not answered them.
 std::vector<StoreCheck*> Node::DetachInFlight(SteadyTime until) {
   std::vector<StoreCheck*> detached;
   in_flight_.ForEachCheck([&](PendingCheck& it) {
@@ -420,7 +420,7 @@ void Node::OnBreakerClosed() {
   if (connection_.ready()) owner_.OnReachable(*this);
 }
 
-// Checks that were sent may have been decided. Queued checks have not been.
+// Redis may have decided the checks that were sent, but not the queued checks.
 void Node::FailAll() {
   loading_script_ = false;
   restart_cause_ = {};
@@ -451,7 +451,7 @@ void Node::Fail(PendingPtr pending, StoreFailure failure) {
   Fail(*pending->check, failure);
 }
 
-// A deadline set by the caller is not a failure of Redis.
+// If the caller's own deadline has passed, this is not a failure of Redis.
 void Node::Fail(StoreCheck& check, StoreFailure failure) const {
   const bool timed_out = failure == StoreFailure::kTimeout || failure == StoreFailure::kUnsent;
   const bool of_caller = timed_out && check.last_deadline <= loop_.now();

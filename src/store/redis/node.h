@@ -35,13 +35,13 @@
 namespace sluice::redis {
 
 struct NodeOptions {
-  // The maximum number of checks that may wait for one node, per io thread. Fewer may wait if Redis
-  // answers fewer within half of `timeout`: see WaitingLimit. Further checks fail with kOverloaded.
+  // The maximum number of checks that may wait for one node, per io thread. If Redis is slow, the
+  // limit is lower: see WaitingLimit. Further checks fail with kOverloaded.
   std::size_t max_pending = 10'000;
   // `redis.timeout`: a call that takes longer opens the breaker. Also the extra time that a check
   // gets, once, if the loop itself was late.
   Duration timeout = std::chrono::milliseconds(10);
-  // If calls are outstanding and a connection is silent for this long, it is closed.
+  // A connection with outstanding calls is closed if it is silent for this long.
   Duration silence = std::chrono::milliseconds(50);
   // Null: the script reads Redis' clock. Otherwise the script gets the time of this clock, for a
   // Redis whose scripts may not read the time. The clock must outlive the node, and all servers'
@@ -55,7 +55,7 @@ struct NodeOptions {
   const net::TlsClientContext* tls = nullptr;
   // The name that the nodes' certificates must have. Empty: the host of each connection.
   std::string tls_server_name;
-  // Null: the password is in the URL. Otherwise must outlive the node.
+  // Null: the password, if any, is in the URL. Otherwise, the object must outlive the node.
   const Secret* password = nullptr;
 };
 
@@ -66,8 +66,8 @@ class NodeOwner {
  public:
   virtual ~NodeOwner() = default;
 
-  // `node` has not run the check (or reset): `error` is a redirect, reports a foreign key, or
-  // refuses undeclared keys. If `error` is empty, the node is retired.
+  // `node` has not run the check (or reset): `error` is a redirect, or says that a key is not on
+  // this node, or that the node rejects undeclared keys. If `error` is empty, the node is retired.
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
@@ -81,11 +81,11 @@ class NodeOwner {
   // The connection of `node` is lost, or connecting or logging in has failed.
   virtual void OnUnreachable(const Node& node) = 0;
 
-  // Checks can be sent to `node` again: it is connected and its breaker is closed.
+  // Checks can now be sent to `node`: it is connected and its breaker is closed.
   virtual void OnReachable(const Node& node) = 0;
 
-  // The key of a counter that `node` may charge as a probe. In a Cluster, each call returns another
-  // key.
+  // The key of the counter that the next probe of `node` charges. In a Cluster, each call returns
+  // another key.
   virtual std::string ProbeKey(const Node& node) = 0;
 };
 
@@ -207,8 +207,8 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   InFlight in_flight_;
   Packer packer_;
   bool loading_script_ = false;
-  std::string_view restart_cause_;   // an error in the current reply that requires a new connection
-  bool entries_redirected_ = false;  // some entries of the pack that is being answered
+  std::string_view restart_cause_;   // the current reply's error, if it requires a new connection
+  bool entries_redirected_ = false;  // some entries of the current pack have been redirected
   EntryReply entry_reply_;
 };
 

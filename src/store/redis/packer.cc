@@ -29,7 +29,8 @@ bool IsOfSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
 }  // namespace
 
 // In-order checks of one counter are never in flight in two packs. If the script were missing for
-// the first pack, and another client loaded it, the second pack would be decided before the first.
+// the first pack, and another client loaded it before the second, the second pack would be decided
+// before the first.
 bool Packer::MaySendFront() const {
   if (queue_.empty()) return false;
   if (in_flight_.MayHave(queue_.front().after)) return false;
@@ -41,8 +42,8 @@ bool Packer::MaySendFront() const {
   return packs == 0 || (packs < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries);
 }
 
-// In-order checks of one counter stay in one pack; otherwise the second would wait for the reply to
-// the first.
+// In-order checks of one counter stay in one pack; otherwise, the second check would wait for the
+// reply to the first.
 bool Packer::MaySendApart() const {
   if (in_flight_.shared_packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
   const std::uint64_t first = queue_.front().number;
@@ -54,9 +55,9 @@ bool Packer::MaySendApart() const {
 }
 
 // A pack with kBySlot or kAsking has only one entry. A pack with kWithItsSlot declares its keys, so
-// in a Cluster it has checks of one slot only. Other checks of the slot may join it: otherwise, if
-// in-order checks with and without leases alternated, each check would wait for the reply to the
-// previous check.
+// all its checks are of one slot. Checks of this slot with kWithOthers may join the pack.
+// Otherwise, if in-order checks with and without leases of units alternated, each check would wait
+// for the reply to the previous check.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;

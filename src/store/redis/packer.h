@@ -2,9 +2,9 @@
 // script.
 //
 // If no call is in flight, the checks queued during a loop iteration are sent at its end, in one
-// call; otherwise they wait for the reply. But a full pack is sent immediately, if at most one
-// other call is in flight. There is no timer. In Redis, coalesced checks together cost as much as
-// one check, and each check of a pack after the first costs a third of the first.
+// call. If one call is in flight, checks wait for its reply, unless they fill a pack. If two calls
+// are in flight, all checks wait. There is no timer. In Redis, coalesced checks together cost as
+// much as one check, and each further check of a pack costs a third of the first.
 //
 // If only a few checks are queued and all are plain, each is sent in a call of its own, and none
 // waits for another: the script has a fast path for a lone plain check.
@@ -52,10 +52,10 @@ class Packer {
 
  private:
   static constexpr std::size_t kMaxPacksInFlight = 2;
-  // Up to this number of plain checks, one call for each costs Redis less than one pack of all;
+  // Up to this many plain checks cost Redis less in separate calls than in one pack;
   // bench/lone_check measures this.
   static constexpr std::size_t kMaxApart = 4;
-  // Packs of a single slot are small.
+  // More than of other packs, because packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;
 
   std::unique_ptr<Pack> EmptyPack();

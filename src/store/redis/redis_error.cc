@@ -16,12 +16,11 @@ constexpr std::array<ErrorKind, 18> kErrorKinds{{
      .remedy = "the checks are sent to that node, and the slot map is read again"},
     {.word = "ASK",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",
-     .remedy = "its keys are there already, so the checks are sent to that node"},
+     .remedy = "the slot is moving to that node, so the checks are sent there"},
     {.word = "TRYAGAIN",
      .advice = "it is a cluster node: redis.url must begin with redis+cluster",
      .remedy = "some keys have not moved yet, so the checks are sent again"},
-    {.word = "CLUSTERDOWN",
-     .advice = "slots have no master: see CLUSTER INFO and CLUSTER NODES there"},
+    {.word = "CLUSTERDOWN", .advice = "slots have no master: see CLUSTER INFO and CLUSTER NODES"},
     {.word = "LOADING",
      .advice = "it is reading its data, and answers checks afterward",
      .wants_reconnect = true},
@@ -38,12 +37,12 @@ constexpr std::array<ErrorKind, 18> kErrorKinds{{
     {.word = "OOM", .advice = "it is full: raise its maxmemory or shorten windows"},
     {.word = "MISCONF", .advice = "it cannot save to its disk: its own log says why"},
     {.word = "NOAUTH",
-     .advice = "redis.url needs a password, or redis.password_file",
+     .advice = "redis.url needs a password, or set redis.password_file",
      .wants_reconnect = true},
     {.word = "WRONGPASS", .advice = "see user and password in redis.url, or redis.password_file"},
-    {.word = "NOPERM", .advice = "see the ACL of its user; docs/redis.md lists what it needs"},
+    {.word = "NOPERM", .advice = "see the ACL of its user; docs/redis.md lists what a user needs"},
     {.word = "WRONGTYPE",
-     .advice = "another client has written a key that begins with sluice:; delete it"},
+     .advice = "another client has written a key that begins with sluice:; delete the key"},
     {.word = "ERR", .advice = "see docs/redis.md, When Redis fails"},
     {.word = "protocol", .advice = "check that redis.url is the address of Redis itself"},
 }};
@@ -58,7 +57,7 @@ std::optional<std::size_t> KindOf(std::string_view error) {
 
 namespace {
 
-// Redis 7 reports a command that the script may not call as an error of the script.
+// Redis can report that the ACL forbids a command to the script without the word NOPERM.
 bool IsOfAcl(std::string_view error) {
   return error.find("executing the script can't") != error.npos ||
          error.find("ACL failure in script") != error.npos;

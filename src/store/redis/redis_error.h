@@ -17,8 +17,8 @@ namespace sluice::redis {
 // Returns NOPERM for every form of "the script may not call this command".
 std::string_view WordOf(std::string_view error);
 
-// A kind of error with its own metric label and log line. docs/redis.md has a row for each;
-// redis_errors_test compares it with the behavior.
+// A kind of error with its own metric label and log line. docs/redis.md has a row for each kind;
+// redis_errors_test compares the rows with the behavior.
 struct ErrorKind {
   std::string_view word;
   std::string_view advice;       // for the log: the meaning, and what to do
@@ -43,13 +43,13 @@ struct Redirect {
   Address address;
 };
 
-// If the error has no host, because the node does not know its own name, the host is that of
-// `from`. Returns nullopt if the error names no place, or names "?" because the node has no name
-// to announce.
+// If the error has no host, because the node does not know its own name, the result has the host
+// of `from`. Returns nullopt if the error names no place, or has "?" as the host, because the node
+// has no name to announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
-// Whether a script without declared keys accessed a key that is not on this node (or the Cluster is
-// down). Nothing was changed.
+// Whether a script has failed because it accessed a key that is neither declared nor on this node,
+// or because the Cluster is down. Nothing was changed.
 bool IsForeignKey(std::string_view error);
 
 // Whether the node rejects scripts that access undeclared keys. Nothing was changed.

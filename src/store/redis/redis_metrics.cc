@@ -13,10 +13,10 @@ Counter& ErrorsOfKind(MetricsRegistry& registry, std::string_view kind) {
 
 RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels)
     : script_calls_(registry.CounterFor("sluice_redis_script_calls_total",
-                                        "Calls of the check script sent; each carries many checks "
-                                        "under load.")),
+                                        "Calls of the check script; under load, each carries many "
+                                        "checks.")),
       reconnects_(registry.CounterFor("sluice_redis_reconnects_total",
-                                      "Connections made after one was lost.")),
+                                      "Connections made after an earlier one was lost.")),
       failed_attempts_(ErrorsOfKind(registry, "connect")),
       losses_(ErrorsOfKind(registry, "lost")),
       other_errors_(ErrorsOfKind(registry, "other")),

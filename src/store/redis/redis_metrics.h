@@ -17,7 +17,7 @@ Counter& ErrorsOfKind(MetricsRegistry& registry, std::string_view kind);
 
 class RedisMetrics {
  public:
-  // `labels` name the io thread and, where there may be several, the node.
+  // `labels` name the io thread and, if there may be several nodes, the node.
   RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels);
 
   void OnReady();

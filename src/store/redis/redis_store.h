@@ -44,16 +44,16 @@ class RedisStore final : public Store {
   bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view key) const override;
 
-  // Joins this server's fleet and reports to it; `on_view` is called on io-0. At most once. Not on
-  // an io thread.
+  // Joins this server's fleet and reports to it. `on_view` is called on io-0. REQUIRES: called at
+  // most once, and not on an io thread.
   void JoinFleet(redis::FleetMember::OnView on_view);
 
   // Waits until all connections are ready, for at most `at_most`. Returns whether all are ready.
   // Not on an io thread.
   bool WaitUntilReady(Duration at_most);
 
-  // Waits until Redis has answered all settlements of Settle, or until `deadline`. Returns whether
-  // Redis has answered all of them. REQUIRES: called before Stop, and not on an io thread.
+  // Waits until no settlement of a lease awaits its answer, or until `deadline`. Returns false if
+  // `deadline` came first. REQUIRES: called before Stop, and not on an io thread.
   bool WaitUntilSettled(SteadyTime deadline);
 
  private:

@@ -18,7 +18,7 @@ constexpr std::uint16_t kSentinelPort = 26379;
 constexpr std::string_view kForms =
     "redis://[[user]:password@]host[:port][/db], unix://[[user]:password@]/path[?db=N], "
     "redis+sentinel://[[user]:password@]host[:port],…/master[/db][?sentinel_password=…], or "
-    "redis+cluster://[[user]:password@]host[:port],…, or rediss in place of redis for TLS, where "
+    "redis+cluster://[[user]:password@]host[:port],…; for TLS, write rediss in place of redis; "
     "in user and password, write % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
 
 struct Scheme {
@@ -85,8 +85,8 @@ Result<void> SetOption(std::string_view name, std::string_view value, RedisUrl& 
   std::string* const text = TextOption(name, url);
   if (text == nullptr || value.empty()) {
     return Malformed(
-        "an option is unknown (db, user, client_name, with sentinels sentinel_user and "
-        "sentinel_password) or empty");
+        "an option is unknown or empty (options are db, user, client_name and, with sentinels, "
+        "sentinel_user and sentinel_password)");
   }
   auto decoded = PercentDecode(value);
   if (!decoded) {
@@ -134,7 +134,7 @@ Result<void> SetPlace(std::string_view text, RedisUrl& url) {
     const auto [master, database] = Split(path, '/');
     const auto decoded = PercentDecode(master);
     if (!decoded || decoded->empty())
-      return Malformed("the sentinels' name of the master is empty");
+      return Malformed("the sentinels' name of the master is empty or malformed");
     url.master = *decoded;
     path = database;
   }
@@ -143,7 +143,8 @@ Result<void> SetPlace(std::string_view text, RedisUrl& url) {
 
 Result<void> SetSocket(std::string_view text, RedisUrl& url) {
   auto path = PercentDecode(text);
-  if (!path || !path->starts_with('/')) return Malformed("the socket's path must begin with /");
+  if (!path || !path->starts_with('/'))
+    return Malformed("the socket's path does not begin with / or is malformed");
   url.addresses.push_back({.host = {}, .unix_path = std::move(*path)});
   return {};
 }

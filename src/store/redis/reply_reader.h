@@ -1,5 +1,5 @@
-// Parses the replies of Redis. A reply may not exceed the size given to Next, so it cannot exhaust
-// the memory.
+// Parses the replies of Redis. A reply that exceeds the size given to Next is refused, so no reply
+// can exhaust the memory.
 //
 // Not thread-safe.
 #pragma once
@@ -42,7 +42,7 @@ class ReplyReader {
  private:
   std::unique_ptr<redisReader, Deleter> reader_;
   std::size_t bytes_ = 0;     // fed since the last reply
-  std::size_t elements_ = 0;  // that further arrays of the reply may have
+  std::size_t elements_ = 0;  // how many further arrays of the reply may have in total
 };
 
 }  // namespace sluice::redis

@@ -9,8 +9,8 @@ namespace sluice::redis {
 struct Script {
   std::string_view text;
   std::string_view sha1;  // of the text, in hexadecimal, for EVALSHA
-  // The algorithms, which the script's arguments identify by number, from 1: the files of
-  // scripts/lua/algorithm.
+  // The algorithms, which are the files of scripts/lua/algorithm. The script's arguments identify
+  // an algorithm by its position here, from 1.
   std::span<const std::string_view> algorithms;
 };
 

@@ -43,7 +43,7 @@ void AppendLimit(const Algorithm& limit, std::vector<double>& out) {
   out.insert(out.end(), parameters.begin(), parameters.end());
 }
 
-// The weight of a check for the script. A counter that is a plain string weighs 1.
+// The weight of a check for the script. A counter that is stored as a string weighs 1.
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = UsesRecord(check) || check.concerns_grants ? 2 : 0;
   for (const CounterCheck& counter : check.counters) {
@@ -68,20 +68,21 @@ double TimeOf(const Demand& demand) {
 // A check with more counters is decided by the loops of check.lua.
 constexpr std::size_t kMostOfLone = 16;
 
-// The script's number for what the lease of the check covers, or for a check that concerns grants.
+// The script's number for the lease of the check: 0 none, 1 without a record, 2 with a record. 3:
+// no lease, but the check concerns grants.
 double LeaseKindOf(const StoreCheck& check) {
   if (check.concerns_grants) return 3;
   if (!check.lease) return 0;
   return UsesRecord(check) ? 2 : 1;
 }
 
-// Whether the reply begins with the contents of the lease's record. A check that takes the lease
-// only writes the record.
+// Whether the check reads the lease's record, so that the reply begins with what became of the
+// lease. kConsume writes the record without reading it.
 bool ReadsRecord(const StoreCheck& check) {
   return UsesRecord(check) && check.demand.mode != Mode::kConsume;
 }
 
-// Whether two checks differ only in their keys, units and leases.
+// Whether two checks have the same demand, kind of lease, limits and groups.
 bool HaveEqualDemand(const StoreCheck& a, const StoreCheck& b) {
   return a.demand == b.demand && LeaseKindOf(a) == LeaseKindOf(b) &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
@@ -109,7 +110,7 @@ bool UsesRecord(const StoreCheck& check) {
 bool IsPlain(const StoreCheck& check, std::int64_t n) {
   if (UsesRecord(check) || check.concerns_grants) return false;
   if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
-  // If there are several limits, or the check is a peek, lone.lua decides only one check.
+  // If the check is a peek or has several limits, lone.lua does not decide coalesced checks.
   if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
   return std::all_of(check.counters.begin(), check.counters.end(),
                      [](const CounterCheck& counter) { return counter.group == 0; });
@@ -237,8 +238,8 @@ void ScriptCall::AddGrants(const CounterCheck& counter) {
                                                static_cast<double>(counter.wanted.life.count())});
 }
 
-// The index of the lease's record that is stored in the slot of `counter`. The latest record is the
-// most likely match.
+// The index of the lease's record with the hash tag of `counter`. The latest record is the most
+// likely match.
 std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
   std::string name =
       fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key), fmt::join(lease.id, ""));

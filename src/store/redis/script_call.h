@@ -17,16 +17,16 @@
 
 namespace sluice::redis {
 
-// Whether `check` is a charge that may be coalesced: a charge of one counter, which is a fixed
-// window, without a lease.
+// Whether `check` is a charge that may be coalesced: it charges a single fixed window, and has no
+// lease.
 bool MayCoalesceCharge(const StoreCheck& check);
 
 // Whether `check` reads or writes the record of a lease of units. The record's key must then be
 // declared.
 bool UsesRecord(const StoreCheck& check);
 
-// Whether `n` checks equal to `check` are plain: if a call has only these checks, the script may
-// decide the call by the fast path (scripts/lua/lone.lua).
+// Whether `n` checks equal to `check` are plain: if a call carries only these checks, the script
+// may decide it by the fast path (scripts/lua/lone.lua).
 bool IsPlain(const StoreCheck& check, std::int64_t n);
 
 // The script's reply to one counter of an entry.
@@ -34,7 +34,7 @@ struct CounterReply {
   std::int64_t group_grants = 0;  // how many checks its group admits
   CounterReport report;
   std::int64_t held = 0;  // see EntryReply::settled
-  // If the check concerns grants.
+  // Set if the check concerns grants.
   Grant grant{};
   GrantsOut grants_out{};
 };
@@ -47,7 +47,7 @@ struct EntryReply {
   // many are within the limit.
   std::int64_t granted = 0;
   std::vector<CounterReply> counters;
-  // For a lease of units that this check did not take. See StoreCheck and CounterCheck.
+  // Set if the check reads the record of a lease. See StoreCheck::settled.
   Settled settled = Settled::kNotFound;
   Time lease_ends;
 
@@ -71,7 +71,8 @@ class ScriptCall {
   // of Arguments has been used. REQUIRES: HasRoomFor(check)
   void Add(const StoreCheck& check, std::int64_t n);
 
-  // Whether the script may decide the call by the fast path: it carries one plain check.
+  // Whether the script may decide the call by the fast path: the only entry is plain, and no two of
+  // its counters share a limit.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid
@@ -89,7 +90,7 @@ class ScriptCall {
   std::uint32_t IndexOfRecord(const CounterCheck& counter, const Lease& lease);
 
   std::size_t entries_ = 0;
-  bool lone_ = false;  // the one entry is plain
+  bool lone_ = false;  // the only entry is plain
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
   // Open addressing: by hash, indices of the first kMaxWeight keys, from 1; 0 is free.

@@ -28,8 +28,8 @@ Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
     : LayoutWatch(url.addresses, WithLogin(std::move(context), url.sentinel_login)),
       master_(url.master) {}
 
-// A subscribed connection accepts no other command. The sentinel reads the three commands at once,
-// so no switch is missed between them.
+// While a connection is subscribed, it accepts no query. The sentinel reads the three commands at
+// once, so no switch is missed between them.
 void Sentinels::Ask(Connection& connection) {
   connection.Send({"UNSUBSCRIBE", kChannel});
   connection.Send({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_});
@@ -43,7 +43,7 @@ void Sentinels::Read(const redisReply& reply) {
     return OnNoAnswer(TextOf(reply));
   }
   if (reply.type == REDIS_REPLY_NIL) {
-    return OnNoAnswer(fmt::format("the sentinel knows no master {}", master_));
+    return OnNoAnswer(fmt::format("the sentinel has no master named {}", master_));
   }
   if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 2) {
     return OnNoAnswer("not a reply of a sentinel");

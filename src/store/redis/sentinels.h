@@ -1,5 +1,6 @@
-// The master named by sentinels. Queries one sentinel as LayoutWatch does, and follows its
-// +switch-master messages. Each connection verifies that its node is a master.
+// The master named by sentinels. Queries one sentinel as LayoutWatch does, and follows the
+// sentinel's +switch-master messages. Each connection for checks verifies that its node is a
+// master.
 //
 // On io-0.
 #pragma once

@@ -22,24 +22,24 @@ class ServerStatus {
   static constexpr std::string_view kOfChecks =
       "on_store_failure of each rule decides until it is back";
 
-  // `name`, and `consequence` of losing the node, are for the log. `connections` is the number of
-  // connections, one for each io thread.
+  // The log calls the node `name` and, if the node is lost, states `consequence`. `connections` is
+  // the number of connections, one for each io thread.
   ServerStatus(std::string name, std::size_t connections, std::string_view consequence = kOfChecks)
       : name_(std::move(name)), consequence_(consequence), ready_(connections, false) {}
 
   const std::string& name() const { return name_; }
 
-  // Whether commands may be sent on a connection.
+  // Sets whether commands may be sent on a connection.
   void SetReady(std::size_t connection, bool ready) SLUICE_EXCLUDES(mutex_);
 
   // Waits for all connections; returns whether they were ready before `deadline`.
   bool WaitUntilReady(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
-  // A connection is in use. Logged, unless the last line reported the same.
+  // A connection works. Logged if the last logged state is not this one.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 
-  // A connection is lost or cannot be made. Logged, unless the last line reported the same. An
-  // error of Redis is also logged if its kind is new: see OnError.
+  // A connection is lost or cannot be made. Logged if the last logged state is not this one, or if
+  // the cause is an error of Redis whose kind is news: see OnError.
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 

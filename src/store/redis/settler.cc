@@ -56,8 +56,8 @@ class Settler::Settlement final : public OwnedCheck,
     if (!is_asked) GiveBackAll();
   }
 
-  // Whether Store::Settle requested this settlement. Otherwise, it settles a check that took the
-  // lease late, or a piece of such a check.
+  // Whether Store::Settle requested this settlement. Otherwise, the settlement gives back what a
+  // late or undone check took.
   const bool is_asked = false;
   const SteadyTime ends{};  // from this time on, the store has no record of the lease
 
@@ -81,12 +81,12 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
           "Counters that stay charged for checks not admitted, because the undo failed.")),
       queued_settles_(
           metrics.GaugeFor("sluice_redis_queued_settles",
-                           "Settlements of leases that are sent again until Redis has answered.",
+                           "Unanswered settlements of leases; they are sent again until answered.",
                            {{"loop", fmt::format("io-{}", loop.index())}})),
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
-          "Settlements of leases given up, because too many were queued, or Redis was unavailable "
-          "until the leases could not be settled any more; the leases stay charged as taken.")),
+          "Settlements that were lost, because too many were queued, Redis was unavailable for too "
+          "long, or this server stopped; the leases stay charged as taken.")),
       retry_timer_(loop.timers(), [this] { SendDeferred(); }) {}
 
 StoreCheck& Settler::Detach(PendingCheck& pending) {

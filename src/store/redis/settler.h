@@ -12,8 +12,8 @@
 // Grants in a late reply are returned.
 //
 //   the outcome of settling     what follows
-//   not run                     the operation is sent again when the store answers
-//   may have run                slots are released again, a lease is settled again; a charge stays,
+//   not sent                    the operation is sent again when the store answers
+//   sent, and failed            slots are released again, a lease is settled again; a charge stays,
 //                               since an undo must not run twice
 //
 // Waiting operations are sent in order, kAtOnce at a time, so that they do not delay checks after
@@ -39,22 +39,23 @@ namespace sluice::redis {
 
 class Settler {
  public:
-  // Sends a check to the node of its key. If that is not possible, the check fails at once.
+  // Sends a check to the nodes of its keys. If that is not possible, the check fails at once.
   using Send = std::function<void(PendingPtr)>;
 
-  // `loop`, `metrics` and `listener`, which may be null, must outlive this.
+  // `listener` may be null. `loop`, `metrics` and `listener` must outlive this.
   Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* listener, Send send);
 
   // Replaces the owner's check, which was sent, by a copy that waits for the reply. Returns the
   // owner's check, which must now be answered with a failure.
   StoreCheck& Detach(PendingCheck& pending);
 
-  // Undoes what `check`, or one counter of it, was charged. A lease of units is settled with 0.
+  // Undoes the charges of `check`. If the check took a lease of units, settles it with 0.
   void Undo(const StoreCheck& check);
+  // Undoes the charge of `check` to `counter`, one of its counters, or releases the slots.
   void Undo(const StoreCheck& check, const CounterCheck& counter);
 
-  // See Store::Settle. If a settlement of the lease is already waiting, the new one is dropped,
-  // because the first decides.
+  // See Store::Settle. If an earlier settlement of the lease still waits, the new one is dropped,
+  // because the earlier one settles the lease.
   bool Settle(const StoreCheck& settle);
   // The number of settlements that Redis has not answered yet.
   std::size_t queued_settles() const { return settles_; }
@@ -99,7 +100,7 @@ class Settler {
   Counter& lost_settles_;
   net::Timer retry_timer_;
   bool stopped_ = false;
-  std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
+  std::size_t settles_ = 0;  // settlements of leases, on their way or deferred
   std::set<LeaseId> asked_;  // the leases that Store::Settle was called for
   std::size_t settled_counters_ = 0;
   std::size_t on_their_way_ = 0;

@@ -95,7 +95,7 @@ class ThreadStore::SplitCheck {
     if (whole_.demand.mode == Mode::kConsume) UndoDenied();
   }
 
-  // Each piece has its own record. A piece has no record if all of its counters belong to shadow
+  // Each piece has its own records. A piece has no record if all of its counters belong to shadow
   // rules that have denied. A renewal needs only the records that exist.
   void JoinLease() {
     whole_.settled = Settled::kNotFound;

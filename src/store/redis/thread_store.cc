@@ -82,7 +82,7 @@ Node& ThreadStore::NodeAt(const Address& address, Node::WhenUnconnected when_unc
   const auto known = nodes_.find(name);
   if (known != nodes_.end()) return *known->second.node;
   for (const auto& node : retired_) {
-    if (node->address() == address) node->Stop();  // two nodes would share one ServerStatus
+    if (node->address() == address) node->Stop();  // else two nodes would share one ServerStatus
   }
   return *(nodes_[name].node = std::make_unique<Node>(node_context_, address, servers_.At(address),
                                                       when_unconnected));
@@ -151,7 +151,7 @@ ThreadStore::Route ThreadStore::RouteOf(std::string_view key, Routing routing) c
 
 void ThreadStore::SendTo(Node* node, PendingPtr pending) {
   if (node == nullptr) {
-    // The check fails as it would at a node, which would answer CLUSTERDOWN.
+    // Counted and logged as if a node had answered CLUSTERDOWN.
     if (!owners_.empty()) {
       unowned_.Increment();
       layout_status_.OnError("CLUSTERDOWN a slot has no owner in the slot map", loop_.now(), {});
@@ -282,9 +282,9 @@ void ThreadStore::OnRedirected(Node& node) {
   }
 }
 
-// In-order checks have been sent to a node that imports their counters. Queued checks that use only
-// these counters follow at once, unless an earlier check of such a counter stays queued. If a
-// queued check were sent to `node` first, and the importing node refused an earlier check
+// In-order checks have been sent to a node that imports their counters. Queued in-order checks that
+// use only these counters follow at once, unless an earlier check of such a counter stays queued.
+// If a queued check were sent to `node` first, and the importing node refused an earlier check
 // meanwhile, the queued check might be decided before the earlier one.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;

@@ -41,8 +41,8 @@ struct ThreadStoreContext {
   ServerStatus& layout_status;              // of the sentinels or nodes that name the layout
 };
 
-// In-order checks of a Cluster that are delayed. Later in-order checks that share a counter with
-// one of them must wait, too.
+// Delayed in-order checks, in a Cluster. Later in-order checks that share a counter with one of the
+// delayed checks must wait, too.
 class DelayedChecks {
  public:
   // The check must outlive this object.

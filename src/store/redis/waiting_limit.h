@@ -36,7 +36,8 @@ class WaitingLimit {
   }
 
  private:
-  // This many checks, the maximum of one message, may always wait, unless `max_pending` is less.
+  // This many checks, as many as one message may have, may always wait, unless `max_pending` is
+  // less.
   static constexpr std::size_t kLeast = 1000;
 
   const std::size_t max_pending_;

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Compares the throughput of requests of proxies (/v1/auth) with that of unary gRPC calls.
+"""Compares how many requests of proxies (/v1/auth) and unary gRPC calls are answered a second.
 
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
-BIN is the folder with sluiced and sluice. In each round, h2load asks /v1/auth on 64 persistent
-connections, one request at a time. Then 64 connections with one call each ask CheckLimit. Users are
-uniform; the Redis is real. Also measures nginx alone with `return 204`. Shows medians.
+BIN is the folder with sluiced and sluice. In each round, h2load requests /v1/auth on 64 persistent
+connections. Then `sluice bench` calls CheckLimit on 64 connections. Then h2load requests nginx
+alone (`return 204`). Each connection has one request at a time. All users are equally frequent; the
+Redis is real. Shows medians.
 """
 
 import pathlib
@@ -58,7 +59,7 @@ def start_nginx(folder):
 
 
 def over_http(folder, url, options):
-    """Answers a second."""
+    """The answers a second."""
     uris = folder / "uris"
     with uris.open("w", encoding="utf-8") as file:
         file.writelines(f"{url}?domain=bench&endpoint=/pay&user={FIRST_USER + i}\n"

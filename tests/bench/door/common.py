@@ -25,7 +25,7 @@ PATH = b"/sluice.v1.RateLimiter/CheckLimit"
 
 
 def load_options(doc):
-    """The options of a benchmark that compares loads for uniform users in rounds."""
+    """The options of a benchmark that compares loads in several rounds."""
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--users", type=int, default=100_000)
@@ -36,7 +36,7 @@ def load_options(doc):
 
 @contextlib.contextmanager
 def folder_with_rules():
-    """A temporary folder, and its folder with the rules."""
+    """A temporary folder, and the folder in it that contains the rules."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = pathlib.Path(name)
         rules = folder / "rules"
@@ -46,7 +46,7 @@ def folder_with_rules():
 
 
 def unary_calls(address, options, *flags):
-    """Calls a second over CONNECTIONS connections with one call each."""
+    """The calls a second on CONNECTIONS connections, each with one call at a time."""
     output = finished(
         [options.bin / "sluice", "bench", "bench", "endpoint=/pay", "--addr", address,
          "--keys", str(options.users), "--connections", str(CONNECTIONS), "--in-flight",
@@ -56,7 +56,7 @@ def unary_calls(address, options, *flags):
 
 
 def finished(command, options):
-    """The output of a load."""
+    """Runs a load. Returns its output."""
     with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         output, errors = child.communicate(timeout=120 + options.seconds)
     if child.returncode != 0:

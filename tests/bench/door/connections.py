@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Measures sluiced's memory per connection: when new, and after some calls.
+"""Measures sluiced's memory with new connections, and after some calls on each.
 
 Usage: connections.py SLUICED [--connections N] [--calls N] [--tls]
-Prints the resident megabytes before the connections, with N new connections, and after N calls on
-each.
+Prints the resident megabytes without connections, with new connections, and after the calls.
 """
 
 import argparse
@@ -48,11 +47,11 @@ def measure(options, folder, rules):
             reader.sock.sendall(b"".join(
                 http2.call(2 * i + 1, PATH, message) for i in range(options.calls)))
             reader.wait_for((options.calls, ends_a_call))
-        show(f"after {options.calls} calls on each", server)
+        show(f"after {options.calls} calls on each connection", server)
 
 
 def settled(sock):
-    """A reader for `sock`, after the exchange of SETTINGS and their acks."""
+    """Exchanges SETTINGS and acks on `sock`. Returns a reader for it."""
     reader = http2.Reader(sock)
     reader.wait_for((2, lambda kind, _: kind == http2.SETTINGS))
     sock.sendall(http2.frame(http2.SETTINGS, http2.ACK, 0))
@@ -68,7 +67,7 @@ def show(what, server):
 
 
 def tls_of(folder):
-    """sluiced's flags and the clients' SSL context, for a new certificate."""
+    """Creates a certificate. Returns sluiced's flags and the clients' SSL context for it."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",

@@ -14,7 +14,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def literal(name, value):
-    """A header field without indexing, HPACK's plainest form (RFC 7541, 6.2.2)."""
+    """A header field in HPACK's simplest form: literal, not indexed (RFC 7541, 6.2.2)."""
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
@@ -33,7 +33,7 @@ def call(stream, path, message):
 
 
 def connect(address, tls=None):
-    """A connection that has sent its preface. `tls`: an ssl.SSLContext."""
+    """Connects and sends the preface. `tls`: an ssl.SSLContext, or None for plain TCP."""
     host, _, port = address.rpartition(":")
     sock = socket.create_connection((host, int(port)), timeout=30)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -57,7 +57,7 @@ class Reader:
         self.heard = b""
 
     def frames(self):
-        """The frames of the next read. Raises EOFError at the end."""
+        """Reads once. Returns the complete frames. Raises EOFError if the server has closed."""
         piece = self.sock.recv(1 << 16)
         if not piece:
             raise EOFError("the server has closed the connection")
@@ -73,7 +73,7 @@ class Reader:
         return found
 
     def wait_for(self, wanted):
-        """Reads until `wanted(kind, flags)` was true for the given number of frames."""
+        """Reads until the condition was true for N frames. `wanted`: (N, condition)."""
         count, holds = wanted
         while count > 0:
             count -= sum(1 for kind, flags, _, _ in self.frames() if holds(kind, flags))

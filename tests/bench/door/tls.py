@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""The cost of TLS: unary calls on open connections, with and without it.
+"""Measures the cost of TLS for unary calls on open connections.
 
 Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
-BIN is the folder with sluiced and sluice. In each round, 64 connections with one call each call
-CheckLimit on a server with TLS, then on one without. Users are uniform; the Redis is real. Shows
-medians: calls a second, and the CPU time per call of the server and of the load generator. The
-generator shares the machine and encrypts, too. So on few cores, the throughput shows the cost of
-both ends.
+BIN is the folder with sluiced and sluice. In each round, a load generator calls CheckLimit on a
+server with TLS, then on a server without TLS. It has 64 connections with one call at a time. All
+users are equally frequent; the Redis is real. Shows medians: calls a second, and the CPU time per
+call of the server and of the generator. The generator encrypts, too, and shares the machine with
+the server. So on few cores, the throughput shows the cost of both.
 """
 
 import pathlib
@@ -45,7 +45,7 @@ def show(rounds):
 
 
 def ask(server, trust, options):
-    """Calls a second; CPU time per call of the server and of the generator, in microseconds."""
+    """The calls a second, and the CPU microseconds per call of the server and of the generator."""
     before, mine = server.cpu_seconds(), generator_seconds()
     rate = unary_calls(server.address, options, *trust)
     calls = rate * options.seconds / 1e6

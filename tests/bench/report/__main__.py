@@ -1,4 +1,4 @@
-"""The performance table of Sluice in one run; scripts/bench.sh builds the programs that it measures."""
+"""Measures Sluice and prints the performance table; scripts/bench.sh builds the programs first."""
 
 import argparse
 import dataclasses
@@ -22,10 +22,11 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 EPILOG = """\
-Each case runs once in every round; every other round runs in reverse order, so that other work of the machine affects all cases alike. The table shows medians of the rounds; ratios are computed within a round.
-Generator, server and Redis share the machine: let nothing else run on it. On a virtual machine of
-two cores, measurements taken while the host has moved the cores apart are repeated. docs/performance.md
-explains the rows.
+Each case runs once in every round. Every other round runs in reverse order, so that other work of
+the machine affects all cases alike. The table shows medians of the rounds; ratios are computed
+within a round. Generator, server and Redis share the machine: let nothing else run on it. On a
+virtual machine of two cores, a measurement is repeated if the host moved the cores apart meanwhile.
+docs/performance.md explains the rows.
 
 Exit status: 0; 1 if a row is void; 2 if the command line is wrong; 128 + N if signal N ended it.
 """
@@ -67,25 +68,27 @@ def parse():
         prog="scripts/bench.sh", description=__doc__.partition(";")[0] + ".", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--seconds", type=at_least(1, float), default=3.0, metavar="S",
-                        help="each case is measured once in a round; at least 1 (default: 3)")
+                        help="seconds of a measurement; at least 1 (default: 3)")
     parser.add_argument("--rounds", type=at_least(1, int), default=3, metavar="N",
-                        help="at least 1 (default: 3)")
+                        help="number of rounds; at least 1 (default: 3)")
     parser.add_argument("--warm-up", type=at_least(0.5, float), default=loads.WARM_UP, metavar="S",
-                        help=f"before each measurement (default: {loads.WARM_UP:g}); if it is shorter, "
-                             "some of the 100,000 users are new while it is measured")
+                        help="seconds of load before each measurement; at least 0.5 (default: "
+                             f"{loads.WARM_UP:g}); if it is shorter, some of the 100,000 users "
+                             "send their first check during the measurement")
     parser.add_argument("--cases", type=regex, default=re.compile(""), metavar="REGEX",
-                        help="only the rows whose title matches it")
+                        help="measure only the rows whose titles match REGEX")
     parser.add_argument("--json", type=new_file, metavar="FILE",
-                        help="also write the table and all measurements to it")
+                        help="also write the table and all measurements to FILE")
     parser.add_argument("--versus", type=program, metavar="SLUICED",
-                        help="compare the build with another sluiced instead; to measure a "
-                             "difference of one percent, use many short rounds")
+                        help="compare the build with the program SLUICED instead of printing "
+                             "the usual rows; to measure a difference of one percent, use many "
+                             "short rounds")
     options = parser.parse_args()
     loads.WARM_UP = options.warm_up
     options.rows = [row for row in (rows.VERSUS_ROWS if options.versus else rows.ROWS)
                     if options.cases.search(row.title)]
     if not options.rows:
-        parser.error(f"argument --cases: no title has '{options.cases.pattern}'")
+        parser.error(f"argument --cases: no title matches '{options.cases.pattern}'")
     return options
 
 
@@ -127,7 +130,7 @@ def say(text):
 
 def stop(number, _):
     for ending in ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)  # so that running programs are stopped in order
+        signal.signal(ending, signal.SIG_IGN)  # another signal must not interrupt the stop
     say(f"ended by {signal.Signals(number).name}")
     sys.exit(128 + number)
 

@@ -1,4 +1,7 @@
-"""The cases of a round, by name and in order. A case is a function that gets a stage and returns a sample."""
+"""The cases of a round, by name and in order.
+
+A case is a function that gets a stage and returns a sample.
+"""
 
 import dataclasses
 import signal
@@ -56,7 +59,7 @@ def noop_http2_asked(load):
 
 
 def asked_noop(stage, noop_server, load):
-    """The no-op server decides nothing, so its answers are not checked."""
+    """The no-op server decides nothing, so the table shows no sources for it."""
     with noop_server:
         sample = stage.bench(noop_server, load)
     sample.sources = {}
@@ -107,7 +110,7 @@ def raw_throughput(stage):
 
 
 def raw_calls(stage, clients, pipeline, a_second):
-    """Measures as many calls as fit into the time of a case at `a_second` calls a second."""
+    """Measures `a_second` calls for each second of a case, sent as fast as Redis answers."""
     calls = int(a_second * stage.seconds)
     call = stage.raw_call
     with stage.redis() as redis:
@@ -125,7 +128,7 @@ def raw_calls(stage, clients, pipeline, a_second):
 def a_million_counters(stage):
     with stage.sluiced() as server:
         redis = server.redis
-        stage.check_once(server)  # everything is loaded and connected
+        stage.check_once(server)  # loads and connects everything
         empty = redis.used_bytes()
         with start(
                 [stage.sluice, "bench", "m", "--addr", server.address,

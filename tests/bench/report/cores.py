@@ -1,16 +1,16 @@
 """The distance between the two cores of this machine.
 
 The host may move a virtual machine's cores to physical cores without a common cache. Cooperating
-threads then have about half of their speed, so measurements with near and with distant cores cannot be
-compared.
+threads then have about half of their speed, so a measurement on near cores cannot be compared with
+a measurement on distant cores.
 """
 
 import os
 import subprocess
 import time
 
-NEAR = 100.0  # nanoseconds; with a common cache it is 25 to 60, without one 150 and more
-PATIENCE = 180.0  # the seconds in all for which a report waits and measures again
+NEAR = 100.0  # nanoseconds; a cache line takes 25 to 60 with a common cache, else 150 and more
+PATIENCE = 180.0  # seconds that a report spends in total on waiting and repeating
 
 
 class Cores:
@@ -20,13 +20,13 @@ class Cores:
         self._program = program
         self._count = count
         self._patience = PATIENCE
-        self._apart = 0.0  # the longest way found, in nanoseconds
+        self._apart = 0.0  # longest time of a cache line above NEAR, in nanoseconds
         self.repeated = 0  # measurements repeated because the cores were moved apart meanwhile
         self.kept = 0  # measurements kept although the cores were apart
 
     def when_near(self, measure):
-        """Returns the result of `measure`. Repeats the measurement if the cores were moved apart
-        during it, until the time for repetitions (patience) is used up.
+        """Waits until the cores are near, and returns the result of `measure`. Repeats this if the
+        cores were moved apart meanwhile, until the time for it (patience) is used up.
         """
         while self._wait_until_near():
             begin = time.monotonic()
@@ -50,7 +50,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """True if there are not two cores: then it is unknown which ones are used."""
+        """True if there are not exactly two cores: it is unknown which cores are used."""
         if self._count != 2:
             return True
         try:

@@ -11,11 +11,11 @@ import time
 from processes import cpu_clock, start
 from sample import ADMITTED, Answers, Expected, Sample
 
-FIRST_USER = "1000000"  # the first number that `sluice bench` uses
+FIRST_USER = "1000000"  # the first user of `sluice bench`
 # Seconds of load before a measurement. After it, nearly all of 100,000 users have counters, and
 # servers have allocated their memory.
 WARM_UP = 4.0  # unless --warm-up is given
-# Seconds at both ends of a measurement in which CPU does not count, because generators take a
+# At each end of a measurement, CPU is not counted for this many seconds, because generators take a
 # moment to start.
 MARGIN = 0.2
 
@@ -25,8 +25,8 @@ class Load:
     """Checks in a domain."""
 
     endpoint: str = "/pay"
-    users: int = 100_000  # drawn evenly
-    in_flight: int = 400  # messages in flight at any time, unless there is a rate
+    users: int = 100_000  # drawn evenly, unless `flags` says otherwise
+    in_flight: int = 400  # messages in flight at any time, unless `rate` is set
     rate: float | None = None  # checks a second, however many are in flight
     connections: int = 4
     flags: tuple[str, ...] = ()  # other flags of `sluice bench`
@@ -80,7 +80,7 @@ def run_h2load(load, server, seconds, folder):
 
 
 def watch(command, server, seconds):
-    """Runs a generator. Returns its output and the CPU used per second of the measured part."""
+    """Runs a generator. Returns its output, and CPU and script calls per measured second."""
     with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as generator:
         try:
             def read():
@@ -102,7 +102,7 @@ def watch(command, server, seconds):
 
 
 def figures_of(used, per_second):
-    """The CPU for a million checks, from the CPU used per second."""
+    """Figures by name; CPU becomes seconds for a million checks."""
     return {"per_second": per_second} | {
         name: value / per_second * 1e6 if name.endswith("_cpu") else value
         for name, value in used.items()}

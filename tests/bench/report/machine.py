@@ -29,7 +29,7 @@ def usage():
 
 
 def other_work(before, now, cores):
-    """The share of the CPU that other programs used between two usages."""
+    """The share of the CPU that other programs used between two calls of `usage`."""
     machine, own, seconds = (later - earlier for later, earlier in zip(now, before))
     return max(0.0, machine - own) / (seconds * cores)
 

@@ -47,7 +47,7 @@ class Process:
         return self._child.pid
 
     def cpu_seconds(self):
-        """The CPU time so far of all threads, including those that have ended."""
+        """The CPU time so far of all threads, including ended ones."""
         return time.clock_gettime(cpu_clock(self.pid))
 
     def used(self):
@@ -81,7 +81,7 @@ class NoopServer(Process):
 
 
 class Sluiced(Process):
-    """A sluiced that counts in `redis`, or in its own memory if that is None."""
+    """A sluiced that counts in `redis`. If `redis` is None, it counts in its own memory."""
 
     def __init__(self, program, folder, rules, redis, flags=()):
         store = ["--redis", redis.url] if redis else []
@@ -101,7 +101,7 @@ class Sluiced(Process):
                                  "script_calls": self.redis.script_calls()}
 
     def answers(self):
-        """The server's own counts so far."""
+        """The answers so far, as the server counts them."""
         with urllib.request.urlopen(self._page, timeout=10) as page:
             return answers_on(page.read().decode())
 
@@ -193,15 +193,17 @@ class RedisCluster:
 
 
 def start(command, **options):
-    """A process that ends with this one, even if this one is killed. Ctrl-C on the terminal does
-    not reach the process, so that it can be stopped in order.
+    """Starts a process that ends with this program, even if this program is killed. Ctrl-C on the
+    terminal reaches only this program, which then stops the process.
     """
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
                             stdin=subprocess.DEVNULL, start_new_session=True, **options)
 
 
 def answers_on(page):
-    """The answers on the metrics page. The page counts by rule, so this is only for checks that one rule decides."""
+    """The answers on the metrics page. The page counts by rule, so this is correct only if each
+    check matches one rule.
+    """
     decisions, sources, errors = (collections.Counter() for _ in range(3))
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
         label = dict(re.findall(r'(\w+)="([^"]*)"', labels))

@@ -1,8 +1,8 @@
-"""Redis alone: redis-benchmark sends the same commands as sluiced for one check. The result is a lower bound
-for the cost of a decision in Redis.
+"""Redis alone: redis-benchmark makes the same script call as sluiced for one check.
 
-The arguments are recorded from a sluiced. redis-benchmark ends arguments at a NUL, so it cannot
-send the binary argument; the script begins with that argument as a constant.
+The result shows what a check costs Redis if it is alone in its call. The arguments are recorded
+from a sluiced. redis-benchmark ends arguments at a NUL, so it cannot send the binary argument.
+Instead, the script begins with the arguments as constants.
 """
 
 import ast
@@ -13,7 +13,7 @@ import subprocess
 
 
 class RawCall:
-    """The script call for one check. In its counter's key, `user` stands for the user."""
+    """The script call for one check. redis-benchmark replaces `user` in the key by random users."""
 
     def __init__(self, script, words, user):
         """`words`: the words of the EVALSHA: name, SHA-1, number of keys, keys, arguments."""
@@ -23,7 +23,7 @@ class RawCall:
         self.script = f"local ARGV = {{ {arguments} }}\n".encode() + script
 
     def run(self, redis, users, calls, clients, pipeline):
-        """redis-benchmark's result for this many calls, each for a random one of `users` users."""
+        """redis-benchmark's result for `calls` calls, each for a random user of `users`."""
         sha1 = subprocess.run(
             ["redis-cli", "-p", str(redis.port), "-x", "SCRIPT", "LOAD"], input=self.script,
             capture_output=True, check=True, timeout=10).stdout.strip()
@@ -59,7 +59,7 @@ def monitor(redis):
 
 
 def words_of(line):
-    """Redis quotes words as C and Python do."""
+    """The words of a command. Redis quotes them as C and Python do."""
     return [ast.literal_eval("b" + word) for word in re.findall(r'"(?:[^"\\]|\\.)*"', line)]
 
 

@@ -8,8 +8,8 @@ from sample import Sample
 
 
 def run_rounds(wanted, count, stage):
-    """The samples of each round by case. `wanted`: functions of the stage by case. Every other
-    round runs in reverse order, so that no case always follows the same one.
+    """The samples of each round by case. `wanted`: the cases by name; each gets the stage. Every
+    other round runs in reverse order, so that no case always follows the same case.
     """
     rounds = []
     start = time.monotonic()

@@ -1,7 +1,7 @@
 """The rows of the table: the figures of cases, and their targets.
 
-A round is a dictionary of samples by case. A row's figures are computed for each round, from
-samples that were taken within a minute or two.
+A round is a dictionary of samples by case. A row's figures are computed for each round, from the
+samples of this round.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Row:
     unit: str
     compared: typing.Callable[[dict], float] | None = None
     compared_unit: str = "×"
-    target: Target | None = None  # for the comparison if there is one, else for the value
+    target: Target | None = None  # for `compared` if it is set, else for `value`
 
     def judged(self, one_round):
         return (self.compared or self.value)(one_round)
@@ -86,9 +86,9 @@ ROWS = (
     throughput("no-op server (gRPC), by h2load", "noop, h2load", "noop"),
     throughput("unary, one hot key, by h2load", "hot key, h2load", "noop, h2load", at_least(5)),
     throughput("denied, one user", "denied user", "noop", at_least(6)),
-    script_calls("denied, one user: calls of Redis", "denied user"),
+    script_calls("denied, one user: calls to Redis", "denied user"),
     throughput("denied, 10,000 users, whole site full", "denied site", "noop", at_least(6)),
-    script_calls("denied, 10,000 users: calls of Redis", "denied site"),
+    script_calls("denied, 10,000 users: calls to Redis", "denied site"),
     throughput("unary, 64 connections with one call each", "64 x 1", "noop, 64 x 1",
                at_least(1.2)),
     throughput("unary, 2 connections with four calls each", "2 x 4", "noop, 2 x 4",
@@ -96,7 +96,7 @@ ROWS = (
     throughput("embedded store, 100,000 users", "embedded", "noop", at_least(4)),
     throughput("prefetch, one hot key (compared with the embedded store)",
                "hot key, prefetch", "embedded, hot key", at_least(0.9)),
-    script_calls("prefetch, one hot key: calls of Redis", "hot key, prefetch", 60),
+    script_calls("prefetch, one hot key: calls to Redis", "hot key, prefetch", 60),
     throughput("prefetch, two rules (compared with one hot key in the embedded store)",
                "two rules, hot key, prefetch", "embedded, hot key"),
     throughput("prefetch, 100,000 users by zipf 0.99 (compared with no prefetch)",
@@ -113,7 +113,7 @@ ROWS = (
                at_least(0.97)),
     redis_share("prefetch, 100,000 users: Redis' CPU (compared with no prefetch)",
                 "unary, prefetch", 1.03),
-    Row("prefetch, one caller: p50 minus that of a no-op call on the same server",
+    Row("prefetch, one caller: p50 minus the p50 of a no-op call to Sluice's gRPC server",
         ("one caller, prefetch", "noop http2, one caller"),
         lambda it: added(it, "one caller, prefetch"), "µs", target=at_most(8)),
     Row("prefetch, one caller: p99.9 (compared with no prefetch)",
@@ -134,7 +134,7 @@ ROWS = (
                 "8 threads, hot key", 0.3),
     throughput("batches of 100", "batch", "noop", at_least(2.3)),
     throughput("stream, frames of 16", "stream", "noop", at_least(2.4)),
-    Row("one caller: p50 minus that of a no-op call on the same server "
+    Row("one caller: p50 minus the p50 of a no-op call to Sluice's gRPC server "
         "(compared: also minus the round trip)",
         ("one caller", "noop http2, one caller", "raw round trip"), added, "µs",
         lambda one_round: added(one_round) - one_round["raw round trip"]["p50"], "µs",
@@ -158,7 +158,7 @@ ROWS = (
     Row("idle: CPU", ("idle",), figure("idle", "idle_cpu"), "ms/s", target=at_most(1)),
 )
 
-# For two builds of sluiced: the figures of one relative to the other.
+# The rows of --versus: the figures of the build, also relative to the other sluiced.
 VERSUS_ROWS = tuple(
     Row(f"{load}: {what}", (load, f"{load}, other"), figure(load, name), unit,
         ratio(load, f"{load}, other", name))

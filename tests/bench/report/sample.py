@@ -10,19 +10,19 @@ class Sample:
 
     per_second              checks answered a second
     per_second_before       the same, before the overload
-    p50, p99, p99.9         microseconds that a caller waits for a message
+    p50, p99, p99.9         microseconds until a caller's message is answered
     server_cpu, redis_cpu, generator_cpu
                             CPU seconds for a million checks
     script_calls            calls of the script a second
-    counter_bytes           of Redis' memory, for one counter
-    resident                megabytes that sluiced holds
+    counter_bytes           bytes of Redis' memory for one counter
+    resident                megabytes of sluiced's resident memory
     start                   milliseconds from starting sluiced to its first answer
     idle_cpu                milliseconds of CPU a second without callers
     """
 
     figures: dict[str, float]
     sources: dict[str, int] = dataclasses.field(default_factory=dict)  # number of checks by source
-    faults: list[str] = dataclasses.field(default_factory=list)  # reasons why it is void
+    faults: list[str] = dataclasses.field(default_factory=list)  # why the sample is void
 
     def __getitem__(self, figure):
         return self.figures[figure]
@@ -59,7 +59,7 @@ class Expected:
 
 # Each check is charged by Redis.
 ADMITTED = Expected("allowed", frozenset({"STORE"}))
-# Each check is charged by Redis, or decided by units that the server has taken from Redis.
+# Redis charges each check, or the server admits it with units that it has taken from Redis.
 GRANTED = Expected("allowed", frozenset({"STORE", "GRANT"}))
 # Each check is denied. A server with a cached denial still calls the store now and then.
 DENIED = Expected("denied", frozenset({"STORE", "DENY_CACHE"}))

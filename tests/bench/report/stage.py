@@ -45,7 +45,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 1, window: 1d}]
 """
 
-# These rules are not for `--versus`: the other build may not know the parameter.
+# `--versus` does not use these rules, because the other build may not support `prefetch`.
 PREFETCH_RULES = """
 domain: prefetch
 rules:
@@ -66,7 +66,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 1000000000000, window: 1h, prefetch: 100ms}]
 """
 
-# Each check is remembered for an hour, in a counter whose key has 36 bytes.
+# Redis keeps each counter for an hour. A counter's key has 36 bytes.
 MEMORY_RULES = """
 domain: m
 rules:
@@ -75,7 +75,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # the repetitions of a measurement that is made once for all rounds; odd
+TRIES = 3  # repetitions of each measurement that is made once for all rounds; odd
 
 UNARY = Load()
 HOT_KEY = Load(users=1)
@@ -106,10 +106,10 @@ class Stage:
     `build`    the folder of the release build
     `folder`   for the files of the servers
     `seconds`  for which each case is measured
-    `other`    another program of sluiced, to compare with
+    `other`    another sluiced program, to compare with; None: no comparison
     `say`      prints the progress
 
-    `notes` has what the stage measured in addition.
+    `notes` are sentences about what the stage measured besides the cases.
     """
 
     def __init__(self, build, folder, seconds, other, say):
@@ -151,7 +151,7 @@ class Stage:
                           queues or self.noop_queues)
 
     def noop_http2(self):
-        """The no-op server on Sluice's own gRPC server, with as many threads as sluiced has."""
+        """The no-op server on Sluice's own gRPC server, with sluiced's default of 2 threads."""
         return NoopServer(self._build / "bench/noop_http2", self.folder, 2, flag="--threads")
 
     @functools.cached_property
@@ -161,8 +161,9 @@ class Stage:
         for queues in sorted({1, 2, os.cpu_count()}) * TRIES:
             rates[queues].append(self._throughput(functools.partial(self.noop, queues)))
         medians = {queues: statistics.median(found) for queues, found in rates.items()}
-        served = ", ".join(f"{queues} served {rate:,.0f}/s" for queues, rate in medians.items())
-        self._note(f"The no-op server has the fastest number of completion queues: {served}")
+        served = ", ".join(f"{rate:,.0f}/s with {queues}" for queues, rate in medians.items())
+        self._note("The no-op server has the number of completion queues with the highest "
+                   f"throughput: {served}")
         return max(medians, key=medians.get)
 
     @functools.cached_property
@@ -193,7 +194,7 @@ class Stage:
         return self.cores.when_near(measure)
 
     def overload(self, server, rate):
-        """Asks for `rate` checks a second."""
+        """Sends `rate` checks a second, and ignores the result."""
         subprocess.run(loads.sluice_bench(self.sluice, Load(rate=rate), server, self.seconds),
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False, timeout=30 + self.seconds)

@@ -13,7 +13,7 @@ FORMATS = {
     "B": "{:,.0f} B",
     "×": "{:.2f} ×",
 }
-MOST_IN_A_CELL = 120  # characters of a failed program's output
+MOST_IN_A_CELL = 120  # characters; a failed program's output may be longer
 CPU = ("server_cpu", "redis_cpu", "generator_cpu")
 # CPU is in seconds for a million checks.
 HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of Redis",
@@ -22,13 +22,16 @@ HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of
 
 @dataclasses.dataclass
 class Line:
-    """A line of the table, from the rounds in which all cases of the row were measured. None: not measured."""
+    """A line of the table, from the rounds in which all cases of the row were measured.
+
+    None: not measured.
+    """
 
     title: str
     value: float | None  # median
     compared: float | None  # median
-    spread: float | None  # of the figure with a target: (highest - lowest) / median
-    verdict: str  # `met`, `missed` or `void: why`; empty if there is no target
+    spread: float | None  # of `compared`, else of `value`: (highest - lowest) / median
+    verdict: str  # `void: why`, `met` or `missed`; empty: valid, no target
     cpu: dict[str, float]  # medians, seconds for a million checks
     sources: dict[str, float]  # share of the checks
 
@@ -65,7 +68,7 @@ def median(values):
 
 
 def spread(values):
-    """None if there is no figure."""
+    """None if there is no figure, or if the median is 0."""
     middle = median(values)
     return (max(values) - min(values)) / abs(middle) if middle else None
 

@@ -1,4 +1,4 @@
-"""Redis gets another address. Its name resolves to the new address only later."""
+"""Redis gets another address. For a while, its name still resolves to the old address."""
 
 import contextlib
 

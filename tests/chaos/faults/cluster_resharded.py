@@ -1,4 +1,4 @@
-"""Slots move to another master while they are in use: all slots of one master that have keys, at most 100."""
+"""Up to 100 slots that have keys move from one master to another while they are in use."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""In one of twenty replies, the connection to Redis is cut in the middle."""
+"""Connections to Redis are cut in the middle of a reply, at random: in one of twenty replies."""
 
 import contextlib
 

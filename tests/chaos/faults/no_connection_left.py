@@ -1,4 +1,4 @@
-"""Redis accepts no more connections (`maxclients`), and the servers have lost theirs."""
+"""Redis closes the servers' connections and accepts no new connections (`maxclients`)."""
 
 import contextlib
 

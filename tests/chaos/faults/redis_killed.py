@@ -1,4 +1,4 @@
-"""Redis is killed, and started again a second later with all answered writes (`appendfsync always`)."""
+"""Redis is killed, then restarted with all writes that it has answered (`appendfsync always`)."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""The rules are rewritten while they are in use: with one more rule, with an error, and as before."""
+"""The rules are replaced while in use: by more rules, then by a mistake, then by the old rules."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ ANOTHER = """  - name: another
 
 
 def write(stand, text, metric, value):
-    """Replaces the rules. `metric` shows when a server has read them."""
+    """Replaces the rules. When `metric` of a server is `value`, the server has read the rules."""
     replacement = stand.rules.with_suffix(".new")
     replacement.write_text(text, encoding="utf-8")
     replacement.rename(stand.rules)

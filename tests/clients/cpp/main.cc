@@ -1,6 +1,7 @@
 // The C++ gRPC library as a client of sluiced. ../run.py describes the test cases.
 //
-// Usage: client [ARGUMENTS OF run.py]
+// Usage: client FLAG...
+// run.py passes the flags and describes them.
 #include <chrono>
 #include <functional>
 #include <iostream>

@@ -1,4 +1,4 @@
-// Helpers for the test cases of the C++ client: requests, expectations and requests to run.py.
+// Helpers for the test cases of the C++ client: requests, expectations and commands to run.py.
 //
 // Not thread-safe.
 #pragma once
@@ -21,7 +21,7 @@ namespace sluice {
 using Strings = std::vector<std::string>;
 using Answers = std::vector<v1::CheckLimitResponse>;
 
-inline constexpr std::chrono::seconds kTimeout(20);  // more than any call needs
+inline constexpr std::chrono::seconds kTimeout(20);  // longer than any call takes
 inline constexpr std::uint64_t kMany = 100'000;      // the burst of /many
 inline constexpr std::size_t kMiB = 1 << 20;
 
@@ -29,7 +29,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Unless `holds`, throws a Failure with the message `otherwise`.
+// If `holds` is false, throws a Failure with the message `otherwise`.
 void Expect(bool holds, const std::string& otherwise);
 void ExpectCode(grpc::StatusCode code, const grpc::Status& status);
 void ExpectOk(const grpc::Status& status);
@@ -43,7 +43,7 @@ struct Context : grpc::ClientContext {
 
 v1::CheckLimitRequest Check(const std::string& user, const std::string& endpoint = "/many");
 
-// A batch of `count` checks. The request_id of each is `name` and its number, starting at `first`.
+// A batch of `count` checks. The request_id of a check is `name` with a number, from `first` on.
 v1::CheckLimitsRequest Checks(int count, const std::string& user, const std::string& name = "",
                               int first = 0);
 
@@ -84,7 +84,7 @@ class Stream {
 
   void Cancel() { context_.TryCancel(); }
 
-  // Expects the end of the stream with `code`, and no other result before it.
+  // Expects that the stream ends with `code`, without another result.
   void ExpectEnd(grpc::StatusCode code) {
     v1::CheckLimitsResponse frame;
     Expect(!calls_->Read(&frame), "a result instead of the end");

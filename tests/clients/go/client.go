@@ -1,7 +1,8 @@
 // Go's gRPC library (Debian's golang-google-grpc-dev) as a client of sluiced. ../run.py describes
 // the test cases.
 //
-// Usage: client [what run.py passes]
+// Usage: client FLAG...
+// run.py passes the flags and describes them.
 package main
 
 import (
@@ -32,17 +33,17 @@ import (
 )
 
 const (
-	timeout = 20 * time.Second // more than any call needs
+	timeout = 20 * time.Second // longer than any call takes
 	many    = 100_000          // the burst of /many
 	mib     = 1 << 20
 )
 
 var (
 	address = flag.String("address", "", "where sluiced listens")
-	silent  = flag.String("silent", "", "a port that never answers")
+	silent  = flag.String("silent", "", "a server that never answers")
 	token   = flag.String("token", "", "the admin token")
-	tlsCA   = flag.String("tls-ca", "", "certificate authority; without it, no TLS")
-	only    = flag.String("only", "", "names of the checks to run; without it, all")
+	tlsCA   = flag.String("tls-ca", "", "file with the certificate authority; if empty, no TLS")
+	only    = flag.String("only", "", "names of the tests to run; if empty, all")
 
 	channel *grpc.ClientConn
 	limiter pb.RateLimiterClient
@@ -82,8 +83,8 @@ func connect(to string, options ...grpc.DialOption) *grpc.ClientConn {
 	return made
 }
 
-// A context with a deadline. It does not return the context's cancel function, since the context
-// and the program end soon.
+// A context that ends after `limit`. The cancel function is not needed, since the context and the
+// program end soon.
 func within(limit time.Duration) context.Context {
 	ctx, _ := context.WithTimeout(context.Background(), limit)
 	return ctx
@@ -94,7 +95,7 @@ func check(user, endpoint string) *pb.CheckLimitRequest {
 		Domain: "clients", Attributes: map[string]string{"endpoint": endpoint, "user": user}}
 }
 
-// `count` checks whose request_id is `name` and their number.
+// `count` checks. The request_id of a check is `name` with a number, from 0 on.
 func checks(count int, user, name string) []*pb.CheckLimitRequest {
 	made := make([]*pb.CheckLimitRequest, count)
 	for i := range made {
@@ -154,7 +155,7 @@ func (s stream) results(count int) []*pb.CheckLimitResponse {
 	return found
 }
 
-// Expects the end of the stream without another result.
+// Expects that the stream ends with `code`, without another result.
 func (s stream) expectEnd(code codes.Code) {
 	frame, err := s.Recv()
 	expect(err != nil, "a result instead of the end: %v", frame)
@@ -164,7 +165,7 @@ func (s stream) expectEnd(code codes.Code) {
 	expectCode(code, err)
 }
 
-// Asks run.py to end the server; returns when it has been started again.
+// Sends a line to run.py, which stops the server. Returns when the server has been restarted.
 func ask(line string) {
 	fmt.Println(line)
 	answer, err := input.ReadString('\n')
@@ -329,7 +330,7 @@ func checkCancel() {
 		calls.results(1)
 		calls.send(checks(1000, "cancel", ""))
 		cancel()
-		// Messages that arrived before are still returned.
+		// Recv still returns the messages that arrived before the cancellation.
 		var err error
 		for err == nil {
 			_, err = calls.Recv()

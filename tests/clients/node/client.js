@@ -1,7 +1,8 @@
 // Node's gRPC library, @grpc/grpc-js, as a client of sluiced. ../run.py describes the test cases.
 //
-// Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY [what run.py passes]
-// DIRECTORY is where install.sh has put the packages.
+// Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY FLAG...
+// DIRECTORY is the node_modules that tests/support/install_npm.sh has made.
+// run.py passes the flags and describes them.
 'use strict';
 
 const assert = require('assert').strict;
@@ -12,7 +13,7 @@ const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
 const descriptor = require('protobufjs/ext/descriptor');
 
-const TIMEOUT = 20_000;  // milliseconds: more than any call needs
+const TIMEOUT = 20_000;  // milliseconds: longer than any call takes
 const MANY = 100_000;  // the burst of /many
 const MIB = 1 << 20;
 
@@ -30,7 +31,7 @@ const { sluice, grpc: standard } = grpc.loadPackageDefinition(loader.loadSync(
   { includeDirs: [positionals[0]], keepCase: true, enums: String, longs: Number,
     oneofs: true }));
 
-// A client of this service. If `options` are given, it has its own channel.
+// A client of `Service`. It has its own channel, unless `options` has a channelOverride.
 function connect(Service, options = {}, address = given.address) {
   if (given['tls-ca'] === undefined) {
     return new Service(address, grpc.credentials.createInsecure(), options);
@@ -60,7 +61,7 @@ function check(user, endpoint = '/many', { more = {}, ...fields } = {}) {
   return { domain: 'clients', attributes: { endpoint, user, ...more }, ...fields };
 }
 
-// `count` checks whose request_id is `name` and their number.
+// `count` checks. The request_id of a check is `name` with a number, from 0 on.
 function checks(count, user, name = '', more = {}) {
   return Array.from({ length: count },
     (_, i) => check(user, '/many', { request_id: `${name}${i}`, more }));
@@ -70,7 +71,7 @@ const one = (request, timeout) => call(limiter, 'CheckLimit', request, undefined
 const remaining = (answer) => answer.limits[0].remaining;
 const decisions = (answers) => answers.map((answer) => answer.decision.replace('DECISION_', ''));
 
-// The messages that a stream receives, in order. They may arrive while the test reads.
+// The messages that a stream receives, in order. They may arrive before the test reads them.
 class Receiver {
   constructor(stream) {
     this.stream = stream;
@@ -112,7 +113,7 @@ class Stream extends Receiver {
   }
 }
 
-// Expects that `promise` ends with an error that has `code`. Returns the error's message.
+// Expects that `promise` is rejected with an error with `code`. Returns the error's message.
 async function expectCode(code, promise) {
   const error = await promise.then(
     (answer) => assert.fail(`an answer: ${JSON.stringify(answer).slice(0, 200)}`), (e) => e);
@@ -120,7 +121,7 @@ async function expectCode(code, promise) {
   return error.details;
 }
 
-// Asks run.py to end the server; returns when it has been started again.
+// Sends a line to run.py, which stops the server. Returns when the server has been restarted.
 async function ask(line) {
   const input = readline.createInterface({ input: process.stdin });
   console.log(line);

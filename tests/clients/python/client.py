@@ -1,7 +1,8 @@
 """Python's gRPC library as a client of sluiced. ../run.py describes the test cases.
 
-Usage: client.py DESCRIPTORS [ARGUMENTS OF run.py]
+Usage: client.py DESCRIPTORS FLAG...
 DESCRIPTORS: the output of `protoc --descriptor_set_out` for the .proto files.
+run.py passes the flags and describes them.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import time
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-TIMEOUT = 20  # seconds: more than any call needs
+TIMEOUT = 20  # seconds: longer than any call takes
 MANY = 100_000  # the burst of /many
 MIB = 1 << 20
 
@@ -20,7 +21,8 @@ MIB = 1 << 20
 # --- messages and methods ---------------------------------------------------------------------
 
 class Messages:
-    """Message classes by full name. Generated code would conflict with the library's package `grpc`."""
+    """Message classes by full name. The code that protoc generates for grpc/health would conflict
+    with the library's package `grpc`."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -112,13 +114,13 @@ def expect_equal(found, wanted, what):
 
 
 def expect_code(code, act):
-    """Expects that `act` raises an error with `code`. Returns its status message."""
+    """Expects that `act` raises an error with `code`. Returns the error's message."""
     try:
         answer = act()
     except grpc.RpcError as error:
         expect_equal(error.code(), code, error.details())
         return error.details()
-    raise AssertionError(f"no {code.name} but an answer: {str(answer)[:200]}")
+    raise AssertionError(f"an answer instead of {code.name}: {str(answer)[:200]}")
 
 
 def decisions(answers):
@@ -126,7 +128,7 @@ def decisions(answers):
 
 
 def ask(line):
-    """Asks run.py to stop the server. Returns when it has been restarted."""
+    """Sends a line to run.py, which stops the server. Returns when the server is restarted."""
     print(line, flush=True)
     expect_equal(sys.stdin.readline(), "started\n", "run.py's answer")
 
@@ -369,7 +371,7 @@ api = make_api(channel)
 wanted = [run for run in CHECKS
           if not options_given.only or run.__name__ in options_given.only.split(",")]
 if not wanted:
-    parser.error(f"--only: no such check: {options_given.only}")
+    parser.error(f"--only: no such test: {options_given.only}")
 results = [passes(run) for run in wanted]
 channel.close()
 sys.exit(0 if all(results) else 1)

@@ -1,10 +1,13 @@
-"""Writes shell scripts that run the containers of a manifest's pod as processes: with their commands,
-environments and users. Replaces the paths of mounts, the addresses and the programs.
+"""Writes shell scripts that run the containers of a manifest's pod as processes, with the
+containers' commands, environments and users. In all files, the paths of mounts become paths in
+FOLDER, /usr/bin becomes PROGRAMS, and the addresses become local ones.
 
 Usage: containers.py OBJECTS.yaml FOLDER PROGRAMS REDIS-PORT GRPC-PORT HTTP-PORT
-Writes into FOLDER: a directory for each volume, with the files of its ConfigMap; for each container
-NAME, the script NAME, and NAME-probe for its liveness probe; the file `group`, with the pod's
-fsGroup.
+Writes into FOLDER:
+  VOLUME/     for each volume that is a ConfigMap: the ConfigMap's files
+  NAME        for each container: a script that runs it
+  NAME-probe  for each container with a liveness probe: a script that runs the probe
+  group       the pod's fsGroup
 """
 
 import pathlib
@@ -61,8 +64,8 @@ def main():
         for name, text in config["data"].items() if config else ():
             write(f"{volume['name']}/{name}", text)
     for container in POD.get("initContainers", []) + POD["containers"]:
-        # SLUICE_CONFIG names a settings file, which names the folder of the rules. Without it, the
-        # image's settings name /etc/sluice/rules.
+        # If the manifest sets SLUICE_CONFIG, that settings file names the folder of the rules.
+        # Otherwise the image's own settings would apply, but they do not exist here.
         configured = any(it["name"] == "SLUICE_CONFIG" for it in container["env"])
         rules = [] if configured else ["--rules", "/etc/sluice/rules"]
         write(container["name"], script(container, container.get(

@@ -2,8 +2,8 @@
 // TypeScript checks that no field is unknown.
 //
 // Usage: node validate.mjs [--self-test] FILE.yaml...
-// Exit status 1, with a line for each fault. --self-test plants faults and checks that each is
-// found.
+// If there are faults, prints a line for each and exits with status 1. --self-test first plants
+// faults in a copy, and checks that each is found.
 import {execFileSync} from 'node:child_process';
 import {readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {fileURLToPath} from 'node:url';
@@ -26,8 +26,8 @@ async function wrongValues({file, object}) {
   }
 }
 
-// Writes one TypeScript file with a typed literal for each object. The TypeScript compiler refuses
-// unknown fields. Returns its errors.
+// Compiles a TypeScript file with a typed literal for each object, and returns the compiler's
+// errors. The compiler refuses unknown fields.
 function unknownFields(objects) {
   const source = `${folder}objects.ts`;
   const lines = objects.map(({object: {apiVersion, kind, ...fields}}, i) =>

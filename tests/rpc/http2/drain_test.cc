@@ -59,7 +59,7 @@ TEST_F(DrainTest, Call_Open_IsAnsweredBeforeTheEnd) {
 TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   RawClient client(served_.address());
   client.AwaitSettings();
-  client.SetAnswersPings(false);  // so the notice seems to be still on its way to the client
+  client.SetAnswersPings(false);  // as if the notice had not arrived yet
   auto stopped = Stop(kSoon);
   ASSERT_TRUE(WaitUntil(kSoon, [&] {
     RawClient late(served_.address());
@@ -74,7 +74,8 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// If timeouts are checked while the notice is on its way, its PING must not count as unanswered.
+// Timeouts are checked while the notice waits for its PING to be answered. They must not end the
+// connection for this PING.
 TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
@@ -87,7 +88,7 @@ TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_IsNotCutShort) {
   stopped.get();
 }
 
-TEST_F(DrainTest, Stream_Open_IsAskedToEnd) {
+TEST_F(DrainTest, Stream_Open_EndsWithUnavailable) {
   RawClient client(served_.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat"));
   client.SendData(1, Framed("a"));
@@ -118,7 +119,7 @@ TEST_F(DrainTest, Stop_WithoutDrain_EndsAtOnce) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(DrainTest, Peer_Silent_IsClosedAfterNoticeAndLinger) {
+TEST_F(DrainTest, Peer_Silent_IsClosedAfterTheNotice) {
   RawClient client(served_.address());
   client.AwaitSettings();
   const auto took = Stop(kSoon).get();  // the client reads nothing and answers nothing

@@ -30,7 +30,7 @@ class GrpcClientTest : public testing::Test {
     }
   }
 
-  // Waits for the call started last.
+  // Waits for the operation started last. Returns whether it has succeeded.
   bool Next() {
     void* tag;
     bool ok = false;
@@ -122,7 +122,7 @@ TEST_F(GrpcClientTest, Stream_BothWays_EndsWithStatus) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-TEST_F(GrpcClientTest, Server_Drains_CallsEndAndNewOnesAreUnavailable) {
+TEST_F(GrpcClientTest, Server_Stopped_NewCallsAreUnavailable) {
   grpc::ClientContext first;
   EXPECT_TRUE(Call(first, "a").ok());
   served_.server().Stop(kSoon);

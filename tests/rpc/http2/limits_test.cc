@@ -84,7 +84,7 @@ TEST(LimitsTest, Connections_BeyondTheLimitWhileAllHaveCalls_AreRefusedAndSoonCl
   EXPECT_EQ(first.Await(1).status(), kOk);
 }
 
-TEST(LimitsTest, Pings_FewOrWithCalls_AreAnswered) {
+TEST(LimitsTest, Pings_BetweenCalls_AreNoFlood) {
   Served served;
   RawClient client(served.address());
   for (std::uint32_t i = 0; i < 100; ++i) {
@@ -179,7 +179,7 @@ TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoawayAfterTheBurst) {
   EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"flood\"} 0"));
 }
 
-// Each call is served, then breaks the protocol in a way that ends only its stream.
+// Each call breaks the protocol in a way that ends only its stream, not the connection.
 TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoawayAfterTheBurst) {
   struct Way {
     const char* name;
@@ -267,7 +267,7 @@ TEST(LimitsTest, Stream_SilentBetweenMessages_HasNoTimeLimit) {
   client.SendHeaders(1, RequestHeaders("/t/Chat"));
   client.SendData(1, Framed("a"));
   client.SendHeaders(3, RequestHeaders("/t/Echo"));
-  EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);  // much later than kShort
+  EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);  // after kShort
   client.SendData(1, Framed("b"), true);
   EXPECT_EQ(client.Await(1).status(), kOk);
 }
@@ -302,7 +302,7 @@ TEST(LimitsTest, Answer_WindowFull_StreamIsResetInTime) {
   RawClient client(served.address());
   client.SetReturnsWindow(false);
   client.SendCall(1, "/t/Echo", std::string(60'000, 'a'));
-  client.SendCall(3, "/t/Echo", std::string(60'000, 'b'));  // the connection's window is full
+  client.SendCall(3, "/t/Echo", std::string(60'000, 'b'));  // exceeds the connection's window
   EXPECT_EQ(client.Await(1).status(), kOk);
   EXPECT_EQ(client.Await(3).reset, kCancel);
 }
@@ -310,8 +310,8 @@ TEST(LimitsTest, Answer_WindowFull_StreamIsResetInTime) {
 TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_AreResourceExhausted) {
   Served served;
   RawClient client(served.address());
-  // Each call stays within its window of 65,535 bytes. Together they need more than the shared
-  // memory.
+  // Each call stays within its window of 65,535 bytes. Together, the calls exceed the connection's
+  // memory for messages.
   const std::string part = Framed(std::string(1'000'000, 'm')).substr(0, 65'000);
   std::uint32_t stream = 1;
   for (std::size_t sent = 0; sent < 17 * 1024 * 1024; sent += part.size(), stream += 2) {

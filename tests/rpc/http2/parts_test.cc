@@ -1,4 +1,5 @@
-// The parts that do no I/O: header fields, messages in bytes, statuses.
+// The server's parts that do no I/O: timeouts, header fields, message framing, encoding of status
+// messages, flood detection.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Which callers get the remaining places: no peer gets more than its share, unknown callers are
-// refused first, and probes always get a few. When calls end, their places and memory are free
-// again.
+// Which calls get the remaining places: no peer gets more than its share, unknown callers are
+// refused first, and each connection has a few places for probes. When calls end, the places and
+// memory that they used are free again. Also tests which connections make room for new ones.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -39,7 +39,7 @@ TEST_F(PlacesTest, Probes_CallsRefused_AFewPerConnectionAreStillServed) {
     EXPECT_EQ(ResetOf(wire, stream), std::nullopt) << stream;
   }
   Send(wire, Call(201, "/t/Probe"));
-  EXPECT_EQ(ResetOf(wire, 201), kRefused) << "probes cannot take all of the memory either";
+  EXPECT_EQ(ResetOf(wire, 201), kRefused) << "at most 16 open probes on a connection";
   Send(wire, Reset(101) + Call(203, "/t/Probe"));
   EXPECT_EQ(ResetOf(wire, 203), std::nullopt);
 }
@@ -104,8 +104,8 @@ TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
   EXPECT_EQ(ResetOf(last, 1), std::nullopt);
 }
 
-// 15 KB on the wire are decompressed to 800 KB. All calls are served, but other connections run in
-// between.
+// 15 KB on the wire are decompressed to 800 KB. All calls are served, but over several iterations,
+// so that other connections can run in between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");
   const std::string block = HeaderBlock(RequestHeaders("/t/Source"));
@@ -136,7 +136,7 @@ class KnownCallersTest : public SimulatedPeers {
   const Headers known_ = {{"authorization", "Bearer known"}};
 };
 
-TEST_F(KnownCallersTest, UnknownCallers_WhileHalfIsUsed_AreRefusedFirst) {
+TEST_F(KnownCallersTest, UnknownCallers_MoreThanHalfIsUsed_AreRefusedFirst) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 201);
   EXPECT_EQ(Open(wire, 10, {{"authorization", "Bearer other"}}), 0);

@@ -1,5 +1,5 @@
-// Random valid and invalid frames from clients that connect and disconnect. The server survives
-// them and serves the next caller. The test is most useful with sanitizers. SLUICE_TEST_SEEDS: the
+// Clients connect, send random valid and invalid frames, and disconnect. The server survives this
+// and serves the next caller. The test is most useful with sanitizers. SLUICE_TEST_SEEDS: the
 // number of clients.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,8 @@ class RandomClient {
     return script;
   }
 
-  // Whether the script has invalid bytes: the server may then wait for more.
+  // Whether bytes of the script may have been changed at random. If so, the server may wait for
+  // more bytes, and not answer a PING.
   bool spoils() const { return spoils_; }
 
   int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }

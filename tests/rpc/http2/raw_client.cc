@@ -30,7 +30,7 @@ std::uint32_t Number(std::string_view bytes) {
   return number;
 }
 
-// RFC 7541, section 5.1, with a prefix of 7 bits.
+// A string of HPACK (RFC 7541, section 5.2): its length with a prefix of 7 bits, then its bytes.
 std::string HpackText(std::string_view text) {
   std::string coded;
   std::size_t rest = text.size();
@@ -108,8 +108,8 @@ RawClient::~RawClient() {
   close(fd_);
 }
 
-// The server may have closed the connection or stopped reading. The test depends only on the
-// received frames.
+// Ignores errors: the server may have closed the connection. Tests depend only on the received
+// frames.
 void RawClient::SendBytes(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

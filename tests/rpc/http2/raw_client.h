@@ -24,14 +24,15 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // All frames that the server has sent on a stream.
 struct RawReply {
   std::map<std::string, std::string> headers;   // of the first HEADERS frame
-  std::map<std::string, std::string> trailers;  // of the last HEADERS frame, if it is another one
+  std::map<std::string, std::string> trailers;  // of the later HEADERS frame, if there is one
   std::string data;
   bool ended = false;        // END_STREAM was received
   std::optional<int> reset;  // code of RST_STREAM
   int data_frames = 0;
 
-  // grpc-status, or -1 if there is none; grpc-message, not decoded.
+  // grpc-status, or -1 if there is none.
   int status() const;
+  // grpc-message, not decoded.
   std::string message() const;
 };
 
@@ -41,7 +42,7 @@ struct RawGoaway {
   std::string text;
 };
 
-// A message in gRPC's frame.
+// A message with gRPC's prefix.
 std::string Framed(std::string_view message, bool compressed = false);
 
 // A header block without compression.
@@ -59,7 +60,7 @@ class RawClient {
   void SendBytes(std::string_view bytes);
   void Send(const Http2Frame& frame) { SendBytes(frame.Bytes()); }
 
-  // Send a header block, and data, in as many frames as necessary.
+  // Send the header block or the data, in as many frames as necessary.
   void SendHeaders(std::uint32_t stream, const Headers& headers, bool end = false);
   void SendData(std::uint32_t stream, std::string_view data, bool end = false);
   void SendReset(std::uint32_t stream, std::uint32_t code = 8);
@@ -88,7 +89,7 @@ class RawClient {
   // Whether to send WINDOW_UPDATE for received data. Default: true.
   void SetReturnsWindow(bool returns) { returns_window_ = returns; }
   const std::vector<RawGoaway>& goaways() const { return goaways_; }
-  // The bytes that the server has added to the window of the stream, or of the connection (0).
+  // The bytes that the server has added to the stream's window. Stream 0: to the connection's.
   std::uint64_t window_given(std::uint32_t stream) { return windows_[stream]; }
   const RawReply& reply(std::uint32_t stream) { return replies_[stream]; }
   int fd() const { return fd_; }

@@ -1,9 +1,14 @@
 // A server on one io thread. The metadata of a call controls these methods:
 //
-//   /t/Echo   unary. Returns the request. x-status: N → that status, with x-message. x-hold → holds
-//             the call until ReleaseHeld.
-//   /t/Chat   stream. Echoes every message, ends at the half-close. x-send: N → sends N bytes at
-//             once. x-deaf → reads nothing until Listen. x-stubborn → never finishes.
+//   /t/Echo        unary. Returns the request.
+//     x-status: N  returns status N with the message in x-message
+//     x-hold       holds the call until ReleaseHeld
+//   /t/Chat        stream. Echoes every message and ends at the half-close. At the message "end",
+//                  it ends with ABORTED instead. After the message "pause", it pauses reading.
+//     x-send: N    sends a message of N bytes at once
+//     x-deaf       reads nothing until Listen(true)
+//     x-refuse     ends with PERMISSION_DENIED at once
+//     x-stubborn   does not end at the half-close, when canceled or when draining
 #pragma once
 
 #include <atomic>
@@ -37,7 +42,7 @@ struct Seen {
   std::atomic<int> handlers = 0;  // that were made
   std::atomic<int> served = 0;
   std::atomic<int> canceled = 0;
-  std::atomic<int> lost = 0;  // answers that callers have not taken
+  std::atomic<int> lost = 0;  // answers whose on_lost was called
   std::atomic<int> messages = 0;
   std::atomic<int> half_closed = 0;
   std::atomic<int> drained = 0;
@@ -46,7 +51,7 @@ struct Seen {
   std::vector<Chat*> chats;
 };
 
-// `text` compressed with one of gRPC's encodings.
+// Compress `text` with gRPC's encodings gzip and deflate.
 std::string Gzip(std::string_view text);
 std::string Deflate(std::string_view text);
 
@@ -61,11 +66,11 @@ class Served {
   Seen& seen() { return seen_; }
   std::string metrics() const { return registry_.Render(); }
 
-  // Responds to all held calls, after `first`, which runs in the same iteration.
+  // Runs `first`, then responds to all held calls in the same iteration.
   void ReleaseHeld(const std::function<void()>& first = [] {});
-  // Pauses or resumes reading on streams.
+  // Pauses or resumes reading on all open streams.
   void Listen(bool reading);
-  // Bytes that the last stream has not sent.
+  // The bytes that the latest open stream has not sent yet.
   std::size_t unsent();
 
  private:

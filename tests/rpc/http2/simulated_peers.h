@@ -54,7 +54,7 @@ class SimulatedPeers : public testing::Test {
     EXPECT_EQ(shared_.buffered_bytes, 0U);
   }
 
-  // A connection of the peer at `network`. Its streams begin with a window of `window` bytes.
+  // Opens a connection from `network`. Its streams begin with a window of `window` bytes.
   Wire& Connect(const std::string& network, std::uint32_t window = 0, bool has_place = true) {
     auto* const wire = new Wire(loop_, net::FlushStage::kCallers, {.network = network});
     loop_.RunIteration([&] {
@@ -74,7 +74,8 @@ class SimulatedPeers : public testing::Test {
     Note(wire);
   }
 
-  // Whether a connection could be closed to make room for one from `network`.
+  // Closes a connection to make room for a connection from `network`. Returns false if none may be
+  // closed.
   bool MakesRoomFor(const std::string& network) {
     bool made = false;
     loop_.RunIteration([&] { made = connections_.MakeRoom(network); });
@@ -92,7 +93,7 @@ class SimulatedPeers : public testing::Test {
         .Bytes();
   }
 
-  // The beginning of a call.
+  // The HEADERS frame that begins a call.
   static std::string Call(std::uint32_t stream, std::string_view path, const Headers& more = {}) {
     return Http2Frame{.type = Http2Frame::kHeaders,
                       .stream = stream,
@@ -112,14 +113,14 @@ class SimulatedPeers : public testing::Test {
         .Bytes();
   }
 
-  // The error of the server's RST_STREAM, or nullopt if it has sent none.
+  // The error of the server's RST_STREAM, or nullopt if there was none.
   std::optional<int> ResetOf(Wire& wire, std::uint32_t stream) {
     const auto& resets = resets_[&wire];
     const auto found = resets.find(stream);
     return found == resets.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Begins `count` calls, which stay open. Returns the number of those not refused.
+  // Begins `count` calls, which stay open. Returns how many were not refused.
   int Open(Wire& wire, int count, const Headers& more = {}) {
     std::uint32_t& next = next_stream_[&wire];
     const std::uint32_t first = 2 * next + 1;

@@ -93,7 +93,7 @@ TEST_F(StreamTest, Finish_BeforeTheHalfClose_SendsTrailersThenResetWithoutError)
   EXPECT_EQ(served_.seen().messages, 2);
 }
 
-TEST_F(StreamTest, Finish_InOnStart_SendsTrailersOnly) {
+TEST_F(StreamTest, Finish_InOnStart_SendsTheStatus) {
   Start({{"x-refuse", "1"}});
   EXPECT_EQ(client_.Await(1).status(), kPermissionDenied);
 }
@@ -120,7 +120,7 @@ TEST_F(StreamTest, Reading_Paused_WindowStopsTheCaller) {
   EXPECT_EQ(client_.Await(1).status(), kOk);
 }
 
-TEST_F(StreamTest, Reading_PausedWithinAMessage_NoMoreIsDelivered) {
+TEST_F(StreamTest, Reading_PausedInOnMessage_NoMoreIsDelivered) {
   Start();
   client_.SendData(1, Framed("pause") + Framed("later"), true);
   EXPECT_EQ(client_.AwaitData(1, 10).data, Framed("pause"));
@@ -182,7 +182,7 @@ TEST_F(StreamTest, Reset_WhileOpen_CallIsCanceledAndHandlerIsReused) {
   EXPECT_EQ(served_.seen().handlers, 1);
 }
 
-// Messages of 60 KB need shares of the connection's memory: 17 fit at once, the others must wait.
+// Messages of 120 KB need reserved memory of the connection: 8 fit at once, the others must wait.
 TEST_F(StreamTest, Messages_LargeAndInterleaved_AllArrive) {
   constexpr std::uint32_t kStreams = 60;
   constexpr std::size_t kSize = 120'000;

@@ -113,7 +113,7 @@ struct Odd {
   const char* message = "";
 };
 
-TEST_F(UnaryTest, Requests_Invalid_GetTheStatusOfTheTable) {
+TEST_F(UnaryTest, Requests_UnusualOrInvalid_GetTheExpectedStatus) {
   const std::string big(70'000, 'g');
   const std::vector<Odd> table = {
       {"none", "", {}, kInternal, "the request has no message"},
@@ -265,7 +265,7 @@ TEST_F(UnaryTest, Messages_ThatGrowHugelyWhenDecompressed_AreAllAnswered) {
   }
 }
 
-TEST_F(UnaryTest, Request_NotHttp_IsResetAndConnectionServesOthers) {
+TEST_F(UnaryTest, Request_Malformed_IsResetAndConnectionServesOthers) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo", {{"X-Upper", "1"}}), true);
   EXPECT_EQ(client_.Await(1).reset, 1);  // PROTOCOL_ERROR
   client_.SendCall(3, "/t/Echo", "a");

@@ -51,9 +51,9 @@ struct Options {
   std::optional<std::chrono::milliseconds> max_wait;
   std::chrono::milliseconds connect_timeout{2000};  // how long the constructor waits
   std::chrono::milliseconds lease_ttl{60'000};      // of a reservation's leases, which are renewed
-  std::chrono::milliseconds settle_for{600'000};  // how long a settlement is repeated until stored
-  std::size_t max_settlements = 10'000;           // how many may wait to be stored; others are lost
-  std::chrono::milliseconds drain{5000};  // how long Close waits for settlements and releases
+  std::chrono::milliseconds settle_for{600'000};  // how long the client tries to store a settlement
+  std::size_t max_settlements = 10'000;           // how many may wait; further ones are lost
+  std::chrono::milliseconds drain{5000};          // how long Close waits for settlements
   // Whether this process is overloaded. If so, limits with `adapt` learn OVERLOAD even from work
   // that went well. Usually Above(0.9, 0.9) of load.h; absent: never.
   std::function<bool()> overloaded;
@@ -123,8 +123,8 @@ class Permit {
   Lease lease_;
 };
 
-// Units under a lease, which is renewed until the reservation is settled, at the latest when it is
-// destroyed. Must not outlive its client. Not thread-safe.
+// Units under a lease, which is renewed until the reservation is settled. The destructor settles
+// the reservation. Must not outlive its client. Not thread-safe.
 class Reservation : public Work {
  public:
   Reservation(Client& client, LeaseKeeper& keeper, v1::CheckLimitRequest first);
@@ -136,13 +136,13 @@ class Reservation : public Work {
   const Decision& decision() const { return decision_; }
   explicit operator bool() const { return decision_.allowed; }
 
-  // Sets what has been used until now, in total. Amounts that no call of Use or Settle names are
-  // settled as taken.
+  // Sets what has been used until now, in total. If no call of Use or Settle names an amount, the
+  // amount is settled as taken.
   void Use(const Amounts& amounts);
 
-  // Takes more units for the next part of the work, under a further lease. Takes no slot and does
-  // not count as a request. Returns false if that is denied. If the answer has a wait, sleeps for
-  // it.
+  // Takes more units for the next part of the work, under a further lease. Does not count as a
+  // request, and takes no slot unless "cost" is named. Returns false if the units are denied. If
+  // the answer has a wait, sleeps for it.
   bool Extend(const Amounts& amounts);
 
   // Ends the reservation with what was used. The client repeats the settlement in the background
@@ -153,7 +153,7 @@ class Reservation : public Work {
   struct Part {
     std::string id;
     Amounts held;
-    bool local;  // taken while the store did not answer
+    bool local;  // whether it was taken while the store did not answer
   };
 
   bool Take(const v1::CheckLimitRequest& request);
@@ -162,7 +162,7 @@ class Reservation : public Work {
   LeaseKeeper* keeper_;  // null when settled
   v1::CheckLimitRequest first_;
   Decision decision_;
-  std::vector<Part> parts_;  // in the order of taking
+  std::vector<Part> parts_;  // in the order in which they were taken
   Amounts used_;
 };
 
@@ -172,11 +172,12 @@ v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attri
 class Client {
  public:
   // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Waits for a
-  // connection for at most options.connect_timeout; reconnects within a second.
+  // connection for at most options.connect_timeout. If the connection is lost, the client tries to
+  // reconnect at least every second.
   explicit Client(const std::string& target, Options options = {});
-  // Closes, and waits until pending calls have ended: checks for at most their deadline, others for
-  // 5 s. A callback of CheckAsync must not destroy the client: gRPC cannot close a channel on the
-  // thread of a callback.
+  // Closes the client, and waits until pending calls have ended: checks take at most their
+  // deadline, other calls 5 s. A callback of CheckAsync must not destroy the client: gRPC cannot
+  // close a channel on the thread of a callback.
   ~Client();
 
   // Waits until settlements are stored, for at most options.drain. Returns how many are lost in
@@ -189,17 +190,17 @@ class Client {
     return Acquire(Request(domain, attributes));
   }
 
-  // Takes units of all limits under a lease, to be settled with what was used. If the answer has a
-  // wait, sleeps for it before returning.
+  // Takes units of all limits under a lease. Settle the reservation with what was used. If the
+  // answer has a wait, sleeps for it before returning.
   Reservation Reserve(v1::CheckLimitRequest request);
 
-  // Checks a request without sleeping or holding a lease: the caller waits, and calls Hold.
+  // Checks a request, but neither sleeps nor holds a lease: the caller sleeps, and calls Hold.
   Decision Check(v1::CheckLimitRequest request);
   Decision Check(const std::string& domain, const Attributes& attributes) {
     return Check(Request(domain, attributes));
   }
 
-  // Like Check, without blocking. Calls `then` on a thread of gRPC, which it must not block.
+  // Like Check, without blocking. Calls `then` on a thread of gRPC: `then` must not block.
   void CheckAsync(v1::CheckLimitRequest request, std::function<void(Decision)> then);
   void CheckAsync(const std::string& domain, const Attributes& attributes,
                   std::function<void(Decision)> then) {

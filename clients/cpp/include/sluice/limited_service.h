@@ -6,11 +6,11 @@
 //
 // Each call is checked with the attribute `endpoint` (the call's full method, such as
 // "/shop.v1.Shop/Pay") and with the attributes that `attributes` returns. A denied call ends with
-// RESOURCE_EXHAUSTED, and `grpc-retry-pushback-ms` in the trailers says when to retry. If no server
-// answers and the client is kClosed, the call ends with UNAVAILABLE.
+// RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` in the trailers says when.
+// If no server answers and the client is kClosed, the call ends with UNAVAILABLE.
 //
 // This is a service and not one of gRPC's server interceptors (which are experimental): an
-// interceptor cannot deny a call, because the method runs in any case. Interceptors of a server
+// interceptor cannot deny a call, because the method runs even then. Interceptors of a server
 // with such a service must not read received messages, because these are parsed later.
 #pragma once
 
@@ -31,8 +31,8 @@ using CallAttributes = std::function<Attributes(const grpc::ServerContextBase&)>
 class LimitedService final : public grpc::Service {
  public:
   // `service` and `client` must outlive this object. Throws std::invalid_argument if no generated
-  // code has a service `full_name`, or if methods of `service` are asynchronous (completion
-  // queues).
+  // code has a service named `full_name`, or if the methods of `service` are neither all
+  // synchronous nor all of the callback API.
   LimitedService(grpc::Service& service, const std::string& full_name, Client& client,
                  const std::string& domain, CallAttributes attributes = {});
 

@@ -73,7 +73,7 @@ public final class Options {
     return this;
   }
 
-  /** How long a settlement is repeated until it is stored; 10 min unless set. */
+  /** How long the client tries to store a settlement; 10 min unless set. */
   public Options settleFor(Duration value) {
     settleFor = value;
     return this;

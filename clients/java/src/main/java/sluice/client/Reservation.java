@@ -43,7 +43,7 @@ public final class Reservation extends Work implements AutoCloseable {
     this.first = first;
   }
 
-  /** The decision of the last check, which {@code reserve} or the last {@code extend} made. */
+  /** The last decision that allowed units: of {@code reserve}, or of an {@code extend}. */
   public synchronized Decision decision() {
     return decision;
   }
@@ -57,8 +57,9 @@ public final class Reservation extends Work implements AutoCloseable {
   }
 
   /**
-   * Takes more units for the next part of the work, under a further lease. Takes no slot and does not count as
-   * a request. Throws {@link LimitedException} if that is denied. If the answer has a wait, sleeps.
+   * Takes more units for the next part of the work, under a further lease. Does not count as a
+   * request, and takes no slot unless "cost" is named. Throws {@link LimitedException} if the units
+   * are denied. If the answer has a wait, sleeps.
    */
   public void extend(Map<String, Long> amounts) throws InterruptedException {
     CheckLimitRequest next = further(amounts);
