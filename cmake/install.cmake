@@ -13,9 +13,9 @@ add_custom_command(
   VERBATIM)
 add_custom_target(sluice_manuals ALL DEPENDS ${manuals}/sluice.1.gz)
 
-# The folder of the installed settings and rules. The unit and the settings name it. Unless
-# CMAKE_INSTALL_SYSCONFDIR is absolute, the folder is in /etc for the prefix /usr, and below every
-# other prefix, even /opt/NAME, for which GNUInstallDirs would use /etc/opt.
+# The folder of the installed settings and rules. The unit and the settings name it. If
+# CMAKE_INSTALL_SYSCONFDIR is relative and the prefix is /usr, the folder is in /etc. With any other
+# prefix, it is below the prefix, even for /opt/NAME, where GNUInstallDirs would use /etc/opt.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_SYSCONFDIR}")
   set(etc ${CMAKE_INSTALL_SYSCONFDIR}/sluice)
 elseif(CMAKE_INSTALL_PREFIX STREQUAL "/usr")

@@ -20,9 +20,9 @@ same way. A function whose body is copied must be marked:
 
     local function advance(limit, now, level, last) -- inlined
 
-The fields of the tables `limit` and `request` become locals: limit_rate, request_lease. Therefore
-a marked function uses these tables only by field, returns outside of loops, and calls other marked
-functions only in statements of the form `f(…)`, `names = f(…)` or `return f(…)`.
+The fields of the tables `limit` and `request` become locals: limit_rate, request_lease. So a marked
+function must use these tables only by field. It must not return in a loop, and must call other
+marked functions only in statements of the form `f(…)`, `names = f(…)` or `return f(…)`.
 
 After lone.lua, the script has prelude.lua, grants.lua, decide.lua, record.lua, the function
 algorithm(n), and check.lua. algorithm(n) returns the value of the nth algorithm's file, so a run

@@ -14,9 +14,9 @@ import (
 
 // Middleware limits the requests of an http.Handler. Each request is checked with the attributes
 // `endpoint` (the path), `method` and `client_ip`, and with those that `attributes` returns
-// (`attributes` may be nil). A denied request gets 429 and Retry-After. If no server answers and
-// the client is Closed, a request gets 503. If limits were checked, the response has RateLimit and
-// RateLimit-Policy. WorkOf(r.Context()) is the request's work.
+// (`attributes` may be nil). A denied request gets 429, and Retry-After if a retry can succeed. If
+// no server answers and the client is Closed, a request gets 503. If limits were checked, the
+// response has RateLimit and RateLimit-Policy. WorkOf(r.Context()) is the request's work.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
 	options ...CheckOption) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

@@ -28,7 +28,8 @@ type Outcome int
 
 const (
 	// ByError is the default: OK if there is no error; Overload for a timeout, a broken or refused
-	// connection, or an HTTP or gRPC status that means overload; otherwise Ignore.
+	// connection, too many open files, or an HTTP or gRPC status that means overload; otherwise
+	// Ignore.
 	ByError Outcome = iota
 	// OK: the work was too slow only if it took longer than the limit's latency.
 	OK

@@ -5,9 +5,9 @@ counters with the model's bills.
 Usage: gateway.py BIN FOLDER [TEST...]    BIN: folder of sluiced and sluice; FOLDER: folder of the
 gateway, with its packages; TEST: such as GatewayTest.test_the_example_files_can_be_loaded
 
-STREAMS: the number of concurrent streams of the last test, 100 unless set. In this test, a third of
-the streams are aborted at a random place, both servers are killed and started again, every message
-to Sluice is sent twice, and Redis is stopped for 5 s.
+STREAMS: the number of concurrent streams of the last test in this file, 100 unless set. In this
+test, a third of the streams are aborted at a random place, both servers are killed and started
+again, every message to Sluice is sent twice, and Redis is stopped for 5 s.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ models:
   large: {input: 3, output: 15, max_tokens: 4096}
 part: 20
 """
-# The budgets of docker/llm, but for a day. In the last test, poor customers use up their money.
+# The rules of docker/llm, but with windows of a day and other limits. In the last test, poor
+# customers use up their money.
 RULES = f"""
 domain: llm
 rules:
@@ -125,7 +126,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         return Answer(status, headers, reader, writer)
 
     def used(self, customer):
-        """The units in the counters, by rule. If a counter exceeds its limit: the limit."""
+        """The units in the counters, by rule; for a counter that exceeds its limit, the limit."""
         end = time.monotonic() + SOON
         while (answer := self.peek(customer)).get("source") != "SOURCE_STORE":
             assert time.monotonic() < end, f"the store does not answer: {answer}"

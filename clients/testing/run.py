@@ -349,7 +349,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(slot_ends_in(sluiced.address, "endpoint=/model", "user=ann"), 0)
 
     def settle_without_a_server(self, *bounds):
-        """The last line of the example. It has two settlements, one for each part."""
+        """Returns the last line of the example, which starts two settlements: one for each part."""
         settling = self.example("settle", "ann", *bounds)
         self.assertEqual(settling.line(), "held")
         self.sluiced.kill()
@@ -389,6 +389,8 @@ class ClientTest(unittest.TestCase):
         """For each way to write a service: its name, a channel to its server, and the method of a
         stream in both directions, if the example has one."""
         ports = self.serve()
+        if not any(name.startswith("grpc") for name in ports):
+            self.skipTest("this client has no gRPC interceptor")
         for name in sorted(ports):
             if name.startswith("grpc"):
                 with grpc.insecure_channel(f"127.0.0.1:{ports[name]}") as channel:
@@ -410,6 +412,7 @@ class ClientTest(unittest.TestCase):
 
     def test_without_a_server_http_answers_503_and_grpc_answers_unavailable(self):
         ports = self.serve()
+        self.assertTrue(ports)
         self.sluiced.kill()
         for name, port in ports.items():
             if name.startswith("http"):

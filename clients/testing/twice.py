@@ -1,6 +1,6 @@
 """A proxy between callers and Sluice. It sends every message to Sluice twice.
 
-For a check, the caller gets one of the two answers. If the other check took units as well, the
+For a check, the caller gets one of the two answers. If the other check took units, the
 proxy gives them back: it settles the lease with 0, like a server that cannot deliver an answer. A
 check that ended without an answer may have been counted: `unanswered` has the amounts of such
 checks, summed for each customer.

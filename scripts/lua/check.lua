@@ -123,9 +123,9 @@ for i = 1, numbers[5] do
   requests[i] = request
 end
 
--- By index into `keys`: the strings in Redis, and the expiries of their keys. For the counters that
--- this call has changed: the limit that changed them last, and their states. For the keys that must
--- live longer: for how long they must live (µs).
+-- All by index into `keys`. strings: as found in Redis; expiries: of the keys. changed_by and state_*:
+-- the limit that changed the counter last in this call, and the counter's state. lifetimes: how long
+-- the key must live (µs), if it must live longer than it does.
 local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c, lifetimes = {}, {}, {}, {}, {}
 local second = floor(now / 1000000)

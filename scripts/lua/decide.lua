@@ -113,8 +113,8 @@ local function deciders(run)
 
   -- The counter's state now. If the state is a table, returns the table itself, not a copy. This is
   -- safe: if a check takes nothing, it changes only fields that every advance computes again.
-  -- `of_lease`: the limit may be outdated, so if a bucket was advanced at its rate, the bucket is
-  -- not written.
+  -- `of_lease`: the limit may be outdated, so a bucket that was advanced at the limit's rate is not
+  -- written.
   local function read(k, limit, mode, of_lease)
     local kind, keep = limit.algorithm
     local a, b, c = read_stored(k, kind)

@@ -2,9 +2,11 @@
 -- the grant ends. The twin of src/core/algorithm/grant.h, which says why the units used in any
 -- interval stay within the limit. docs/prefetch.md has the proof.
 --
--- While units are out, the counter's string has four more doubles: the units of the older and of
--- the newer generation, and when these generations end (µs). The units out count even if the limit
--- of a check has no `prefetch`. An algorithm whose units can be granted has these functions:
+-- Units are out while servers hold them in grants. Grants that end at about the same time share a
+-- generation. While units are out, the counter's string has four more doubles: the units of the
+-- older and of the newer generation, and when these generations end (µs). The units out count even
+-- if the limit of a check has no `prefetch`. An algorithm whose units can be granted has these
+-- functions:
 --   level    the units left, the time of the state, the latest end of a grant
 --   cap      the state, changed so that at least the units out count as taken
 --   last     the time of the state
@@ -43,8 +45,8 @@ local function granters(run)
     its.newer_ends = its.newer > 0 and its.newer_ends + by or 0
   end
 
-  -- The fields to store with a state of time `time`. Before, moves the ends of the generations by
-  -- `moved`, to another clock, and removes the generations that end by `time`.
+  -- Moves the ends of the generations by `moved`, to another clock, and removes the generations
+  -- that end by `time`. Returns the fields to store with a state of time `time`.
   local function pack_at(its, moved, time)
     move(its, moved)
     while its.older > 0 and its.older_ends <= time do
@@ -121,7 +123,7 @@ local function granters(run)
 
   -- Grants what a check wants, if `may` is true. From position `at` on, `numbers` has the units
   -- wanted and the longest life of the grant. Appends to `out` the grant (units, end of its
-  -- generation, life) and the units out.
+  -- generation, life) and the units of all grants.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

@@ -65,7 +65,7 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   ResetIn(limiter_.local_store(), local_);
 }
 
-// Removes what this server remembers of the counters, and the units of them that it holds.
+// Forgets the counters: what this server remembers of them, and the grants that it holds.
 void ResetCall::ForgetHere() {
   for (const std::string& key : keys_) {
     limiter_.fallback().Forget(key);

@@ -35,7 +35,8 @@ class CheckMessage {
   // max_wait or max_delay is rounded down to microseconds.
   //
   // Fails with INVALID_ARGUMENT if the bytes are malformed, if there are too many attributes or
-  // amounts, or if a CheckRequest cannot hold a value. The error names the field, if it is known.
+  // amounts, if the request_id is too long, if the mode, a time or a duration is out of range, or
+  // if two fields exclude each other. The error names the field, if it is known.
   // CheckRequest::Validate checks the other bounds.
   Result<void> Parse(std::string_view bytes, CheckRequest& request);
 

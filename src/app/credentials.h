@@ -1,4 +1,4 @@
-// The certificates and secrets of a server, read from files and read again when the files change.
+// The certificates and secrets of a server, read from files and replaced when the files change.
 //
 // Thread-safe.
 #pragma once

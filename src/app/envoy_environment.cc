@@ -58,7 +58,8 @@ std::string Encoded(std::string_view text) {
   return encoded;
 }
 
-// A duration as Go writes it, such as "24h", "1m30s" or "1.5h", in milliseconds.
+// A duration as Go writes it, such as "24h", "1m30s" or "1.5h", in milliseconds. Shorter units
+// than ms are not read.
 std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
   struct GoUnit {
     std::string_view name;

@@ -145,7 +145,9 @@ void RuleReloader::TakeOffered() {
     const MutexLock lock(mutex_);
     offered = std::exchange(offered_, std::nullopt);
   }
-  if (offered) offered->done(Load(Reason::kOffered, std::move(offered->set)).errors);
+  if (!offered) return;
+  waiting_ = std::move(offered);
+  Load(Reason::kOffered);
 }
 
 // Returns false if the thread must stop.
@@ -162,7 +164,7 @@ bool RuleReloader::AnswerRequests() {
       return false;
     }
   }
-  ReloadResult result = Load(Reason::kAsked, resources_);
+  ReloadResult result = Load(Reason::kAsked);
   options_.on_reloaded(result);
   const MutexLock lock(mutex_);
   result_ = std::move(result);
@@ -175,7 +177,7 @@ void RuleReloader::LookIfDue() {
   if (!due_ || SteadyNow() < *due_) return;
   due_.reset();
   const bool last = second_look_ || SteadyNow() - *first_change_ >= kLongestSettle;
-  const bool applied = Load(last ? Reason::kStillChanged : Reason::kChanged, resources_).applied;
+  const bool applied = Load(last ? Reason::kStillChanged : Reason::kChanged).applied;
   if (applied || last) {
     first_change_.reset();
     second_look_ = false;
@@ -185,8 +187,23 @@ void RuleReloader::LookIfDue() {
   }
 }
 
-ReloadResult RuleReloader::Load(Reason reason,
-                                std::shared_ptr<const envoy::RuleResources> resources) {
+// If only the files have mistakes, a set waits until they are fixed. It must not be refused,
+// because a control plane does not send a refused set again.
+ReloadResult RuleReloader::Load(Reason reason) {
+  if (waiting_) {
+    ReloadResult result = LoadWith(waiting_->set, reason);
+    const bool files_are_at_fault =
+        !result.errors.empty() && IndexRules({.resources = waiting_->set}, options_.sources).ok() &&
+        !Read(ReadFiles(options_.sources)).ok();
+    if (files_are_at_fault) return result;
+    std::exchange(waiting_, std::nullopt)->done(result.errors);
+    if (result.errors.empty() || reason == Reason::kOffered) return result;
+  }
+  return LoadWith(resources_, reason);
+}
+
+ReloadResult RuleReloader::LoadWith(std::shared_ptr<const envoy::RuleResources> resources,
+                                    Reason reason) {
   if (options_.sources.directory.empty() && options_.sources.envoy_directory.empty() &&
       !resources) {
     if (reason == Reason::kAsked) spdlog::warn("rules: nothing to reload (give --rules DIR)");
@@ -203,15 +220,7 @@ ReloadResult RuleReloader::Load(Reason reason,
                 "rules: {} in force, unchanged", active_rules());
     NoteSuccess();
   } else {
-    reading = IndexRules(std::move(files), options_.sources);
-    const bool read = reading.ok();
-    const auto refuse_empty = [&](const std::string& directory, std::size_t now,
-                                  std::size_t before) {
-      if (directory.empty() || !read || now > 0 || before == 0) return;
-      reading.mistakes.push_back(directory + ": found no rules; to remove all rules, restart");
-    };
-    refuse_empty(options_.sources.directory, reading.own_rules, active_.own_rules);
-    refuse_empty(options_.sources.envoy_directory, reading.envoy_rules, active_.envoy_rules);
+    reading = Read(std::move(files));
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
   if (unchanged || reading.ok()) resources_ = std::move(resources);
@@ -220,6 +229,18 @@ ReloadResult RuleReloader::Load(Reason reason,
           .errors = std::move(reading.mistakes),
           .rules = active_rules(),
           .loaded_at = loaded_at_};
+}
+
+RuleReading RuleReloader::Read(RuleFiles files) const {
+  RuleReading reading = IndexRules(std::move(files), options_.sources);
+  const bool read = reading.ok();
+  const auto refuse_empty = [&](const std::string& directory, std::size_t now, std::size_t before) {
+    if (directory.empty() || !read || now > 0 || before == 0) return;
+    reading.mistakes.push_back(directory + ": found no rules; to remove all rules, restart");
+  };
+  refuse_empty(options_.sources.directory, reading.own_rules, active_.own_rules);
+  refuse_empty(options_.sources.envoy_directory, reading.envoy_rules, active_.envoy_rules);
+  return reading;
 }
 
 // Called before the files are read: earlier changes are read, and later changes are noticed.
@@ -275,7 +296,7 @@ void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reaso
   options_.on_loaded(false);
   mistakes_ = mistakes;
   spdlog::error(
-      "rules: refused for {} mistake{}; the {} in force stay until the mistakes are fixed",
+      "rules: refused for {} mistake{}; until they are fixed, the old rules stay in force ({})",
       mistakes.size(), mistakes.size() == 1 ? "" : "s", active_rules());
   const auto shown = std::min(mistakes.size(), kMistakesLogged);
   for (std::size_t i = 0; i < shown; ++i) spdlog::error("rules: {}", mistakes[i]);

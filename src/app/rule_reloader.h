@@ -1,7 +1,7 @@
 // Keeps the active rules equal to the rule files, and to the sets of a control plane. One thread
-// ("rules") waits until a file changes (RuleWatch) or a reload is requested. It then reads, parses
-// and indexes the files at low priority. It activates the new rules as a whole, or keeps the old
-// rules and logs the mistakes.
+// ("rules") waits until a file changes (RuleWatch), a reload is requested or a set is offered. It
+// then reads, parses and indexes the files and the set at low priority. It activates the new rules
+// as a whole, or keeps the old rules and logs the mistakes.
 //
 // A change is read when the files have not changed for `settle`, or two seconds after the first
 // change. Files with mistakes may be half written. So, unless the two seconds have passed, they are
@@ -63,9 +63,10 @@ class RuleReloader {
   // Like Reload, but does not wait.
   void RequestReload();
 
-  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. Calls `done` on
-  // the reloader's thread with all mistakes. If a newer set is offered before `set` is read, `done`
-  // is not called. An empty set is valid.
+  // Replaces the rules of the control plane by `set`, unless `set` has mistakes. If rule files have
+  // mistakes, `set` waits until they are fixed. Calls `done` on the reloader's thread with the
+  // mistakes, when `set` is in force or refused. If a newer set is offered before, `done` is not
+  // called. An empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   void Offer(envoy::RuleResources set, Done done);
 
@@ -93,7 +94,9 @@ class RuleReloader {
   void FreeReplaced();
   void TakeOffered();
 
-  ReloadResult Load(Reason reason, std::shared_ptr<const envoy::RuleResources> resources);
+  ReloadResult Load(Reason reason);
+  ReloadResult LoadWith(std::shared_ptr<const envoy::RuleResources> resources, Reason reason);
+  RuleReading Read(RuleFiles files) const;
   void RenewWatches();
   void Replace(RuleReading reading);
   void Activate(RuleReading reading);
@@ -118,6 +121,7 @@ class RuleReloader {
   bool second_look_ = false;                // whether `due_` is the second reading
   RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
+  std::optional<Offered> waiting_;     // not active, because the files have mistakes
   std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
   std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // freed when no call uses them
   Time loaded_at_;

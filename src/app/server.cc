@@ -44,7 +44,8 @@ constexpr std::uint32_t kLittleLoad = 102;
 // time, HTTP still gets this much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
-// With Redis, the share is nothing until the servers have been counted, unless a setting gives it.
+// This server's share of the limits during an outage. With Redis, the share is nothing until the
+// servers have been counted, unless a setting gives it.
 Share InitialShare(const Settings& settings) {
   if (!settings.uses_redis()) return Share::Whole();
   return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
@@ -229,8 +230,8 @@ void Server::ReturnGrants() {
   if (grants.in_use()) grant_timer_->Start(io_->loop(0).now() + GrantTable::kReturnEvery);
 }
 
-// Not ready before the share is known: with an unknown share, the server would admit nothing while
-// Redis is unavailable.
+// Not ready before this server's share of the limits is known: until then, the server would
+// admit nothing while Redis is unavailable.
 bool Server::Ready(bool needs_redis) const {
   return share_known_ && (sees_redis_ || !needs_redis) && health_.ready();
 }

@@ -1,5 +1,5 @@
-// Time. No other file reads the operating system's clock: code takes a Time or a Clock as a
-// parameter, so that tests control time.
+// Time. No other file reads the operating system's clock. Code that counts takes a Time or a Clock
+// as a parameter, so that tests control time.
 #pragma once
 
 #include <atomic>

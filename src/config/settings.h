@@ -328,9 +328,9 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 }
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
-// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. A
-// setting that none of them sets has its default. The error lists every mistake, one per line: the
-// place, what was found and what is allowed.
+// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config or
+// SLUICE_CONFIG names. A setting that none of them sets has its default. The error lists every
+// mistake, one per line: the place, what was found and what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

@@ -79,7 +79,7 @@ void ReadMap(const ConfigValue& map, SettingsFile& file) {
       file.callers = ParseCallers(value);
     } else if (value.node().kind == Kind::kMap) {
       ReadMap(value, file);
-    } else if (const auto text = value.Text("is a single value")) {
+    } else if (const auto text = value.Text("is a single value or a map of settings")) {
       file.values.push_back({key, std::string(*text), value.node().position});
     }
   });

@@ -22,8 +22,8 @@ constexpr std::size_t kMaxDepth = 100;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// The maximum number of nodes that the aliases of a file may copy. Without it, a few lines could
-// expand to billions of nodes.
+// The maximum number of nodes that are copied for the anchors and aliases of a file. Without it, a
+// few lines could expand to billions of nodes.
 constexpr std::size_t kMaxCopied = 1'000'000;
 
 std::size_t CountNodes(const YamlNode& node) {

@@ -66,9 +66,9 @@ struct FleetState {
   std::vector<KeyState> denied, used;  // highest counts first
 };
 
-// Adds up the servers' rates, counts and errors of counts, because each check is counted by only
-// one server, even if servers share a Redis. A server without a frame adds nothing. rules_left_out
-// is the maximum over the servers.
+// Adds up the servers' rates, and the `count` and `error` of each key. No check is counted twice,
+// even if servers share a Redis, because only one server counts it. A server without a frame adds
+// nothing. rules_left_out is the maximum over the servers.
 FleetState Merge(std::span<const ServerWatch::State> servers);
 
 nlohmann::ordered_json ToJson(const FleetState& fleet);

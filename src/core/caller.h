@@ -33,7 +33,7 @@ struct Caller {
   std::string token_file;               // file with its bearer tokens; empty: it has none
   std::vector<std::string> identities;  // of its client certificate, as in net::Peer
   std::vector<std::string> domains;     // domains it has access to; "*": all
-  // kLease: to take, renew and release leases. kMetrics: to read /metrics.
+  // kLease: to take, renew, settle and release leases. kMetrics: to read /metrics.
   CallerRights rights = {CallerRight::kConsume, CallerRight::kPeek, CallerRight::kCharge,
                          CallerRight::kRefund, CallerRight::kLease};
 

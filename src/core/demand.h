@@ -20,7 +20,7 @@ struct Demand {
   std::optional<Time> charged_at;  // kRefund: no refund if the window of the charge has ended
 
   // Whether the check tests the limits; with kConsume it then takes the units. The other modes
-  // change counters without testing the limits.
+  // change counters (kInspect only reads them) without testing the limits.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
 
   // The longest time that the caller waits for tokens.

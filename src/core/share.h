@@ -11,7 +11,7 @@ namespace sluice {
 struct Share {
   std::int64_t parts = 1;  // 0 to `of`
   std::int64_t of = 1;     // 1 to kMaxOf
-  std::int64_t rank = 0;   // `of` or more: none of the remaining units
+  std::int64_t rank = 0;   // if it is `of` or more, the server gets none of the remaining units
 
   static constexpr std::int64_t kMaxOf = 1000;
 
@@ -37,10 +37,10 @@ struct Share {
     return product / of + (rank < product % of ? 1 : 0);
   }
 
-  // How many units of the share Of(limit) count as taken if `taken` units of the counter are taken:
-  // so many that Of(limit - taken) are left. `taken` may exceed `limit` if the counter has another,
-  // larger limit. Then the result exceeds Of(limit), because otherwise the other limit would find
-  // too many units left. REQUIRES: both are from 0 to kMaxCost
+  // How many units of the share Of(limit) are used if `taken` units of the whole limit are used.
+  // Of(limit - taken) of the share are left. If the counter also has a larger limit, `taken` may
+  // exceed `limit`. Then the result exceeds Of(limit), so that the share of the larger limit is
+  // right, too. REQUIRES: both are from 0 to kMaxCost
   std::int64_t TakenOf(std::int64_t limit, std::int64_t taken) const {
     const std::int64_t left = limit - taken;
     return Of(limit) - (left >= 0 ? Of(left) : -Of(-left));

@@ -70,7 +70,7 @@ Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
   return parameters;
 }
 
-// Removes empty segments, "." and "..", as servers do, so that all spellings of a path are equal.
+// Removes empty segments, "." and "..", as servers do, so that "/a//b" and "/a/./b" are equal.
 std::string Normalized(std::string_view path) {
   std::vector<std::string_view> segments;
   bool ends_in_slash = true;
@@ -196,6 +196,7 @@ class Builder {
     const auto cost = ValueOf(request_.headers, kCostHeader);
     if (!cost) return cost.error();
     if (!cost->empty()) {
+      if (IsGiven("cost")) return GivenTwice(kCostHeader);
       if (auto taken = TakeCost(kCostHeader, *cost); !taken) return taken;
     }
     const auto domain = ValueOf(request_.headers, kDomainHeader);

@@ -83,7 +83,7 @@ class HttpConnection final : public net::ServedConnection {
   std::list<LosableAnswer> losable_;        // not sent yet
   std::size_t parsed_ = 0;                  // bytes of the request that reader_ has parsed
   std::size_t buffered_ = 0;                // the bytes last reported to `shared_`
-  std::unique_ptr<RequestReader> reader_;   // set until the handler is called
+  std::unique_ptr<RequestReader> reader_;   // of the request, until its handler is called
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay
   std::shared_ptr<bool> later_;             // set while a task is posted

@@ -50,8 +50,8 @@ class HttpResponder {
   // call, the response is 503.
   void operator()(HttpResponse response) const { exchange_->Answer(std::move(response)); }
 
-  // Calls `on_gone` once if the client disconnects before the response is sent. REQUIRES: called
-  // before the response, on the loop's thread.
+  // Calls `on_gone` once if the client disconnects, or the server ends, before the response is
+  // sent. REQUIRES: called before the response, on the loop's thread.
   void OnGone(std::function<void()> on_gone) const { exchange_->OnGone(std::move(on_gone)); }
 
  private:

@@ -116,8 +116,8 @@ void FailurePolicy::GiveUp() const {
 
 // Records the units that a policy admitted without the store. The store is charged with them when
 // it answers again. If a check may have run in the store, its units are only counted as unknown,
-// because they could be charged twice. If the check takes a lease of units, they cannot: what the
-// store took for the lease is settled with 0.
+// because they could be charged twice. The units of a lease cannot be charged twice: what the store
+// took for the lease is settled with 0.
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;

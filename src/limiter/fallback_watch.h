@@ -35,8 +35,8 @@ class FallbackWatch {
     }
     const Decisions decisions = count();
     std::optional<double> share;
-    // If a window should have ended long ago, there has been no decision by fallback since then. So
-    // the window's share is outdated.
+    // The first call after a window's end judges the window. If this call comes late, fallback has
+    // not decided for a while, and the window's share is outdated.
     if (begin_ != SteadyTime::min() && now < begin_ + 2 * kWindow) {
       const auto all = static_cast<double>(decisions.all - before_.all);
       share = static_cast<double>(decisions.by_fallback - before_.by_fallback) / all;
@@ -51,7 +51,8 @@ class FallbackWatch {
  private:
   static constexpr SteadyTime kInUse = SteadyTime::max();
 
-  // When the window ends; kInUse while a thread uses the members below.
+  // When the window ends or, after a report, when kQuiet has passed. kInUse while a thread uses the
+  // members below.
   std::atomic<SteadyTime> next_{SteadyTime::min()};
   SteadyTime begin_ = SteadyTime::min();
   Decisions before_;

@@ -14,12 +14,11 @@ namespace sluice {
 
 class HeldGrant {
  public:
-  // The number of units in the first request, and the smallest number in later requests. If the
-  // limit can never hold so many units, less is asked for.
+  // The smallest number of units that is asked for, unless the limit can never hold so many.
   static constexpr std::int64_t kFirstWish = 8;
   // The next grant is asked for when an eighth of the units or of the life is left.
   static constexpr std::int64_t kLastPart = 8;
-  // An entry that holds nothing is forgotten after this time.
+  // An entry that holds nothing is forgotten after this time, or earlier if it is hardly used.
   static constexpr Duration kForgets = kMaxPrefetch;
 
   explicit HeldGrant(const Limit& its_limit) : limit(its_limit) {}

@@ -44,7 +44,7 @@ class PendingCharges {
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
   // Undoes an addition of `units` (but keeps `used` of them), as far as the units still count.
-  // Returns false if the sum of the addition no longer exists, for example after a Take.
+  // Returns false if the sum of the addition no longer exists, for example if Take has removed it.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -87,7 +87,7 @@ class PendingCharges {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // When a Take has looked at this many charges, it finishes the current shard and ends.
+  // When Take has looked at this many charges, it finishes the current shard and returns.
   static constexpr std::size_t kMostLookedAt = 4 * kMaxCounters / kShards;
 
   struct Shard {
@@ -104,8 +104,8 @@ class PendingCharges {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
-  // The shard where the next Take starts. Each Take starts one shard further, so that a charge that
-  // the store keeps refusing does not block other charges.
+  // The shard where the next call of Take starts. Each call starts one shard further, so that a
+  // charge that the store keeps refusing does not block other charges.
   std::atomic<std::size_t> next_shard_{0};
 };
 

@@ -90,8 +90,8 @@ class PendingLeases {
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
-  // Puts back a change that the store did not apply, or perhaps did not apply. The next `pause`
-  // Takes leave the lease out.
+  // Puts back a change that the store did not apply, or perhaps did not apply. Take leaves the
+  // lease out the next `pause` times.
   void PutBack(const Change& change, int pause = 0);
 
  private:
@@ -100,7 +100,7 @@ class PendingLeases {
     std::uint64_t place = 0;  // in queue_; 0: not queued
     SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
-    int pause = 0;            // the number of Takes that leave it out
+    int pause = 0;            // Take leaves it out this many times
     bool entered = false;     // units: the record was sent; PutBack resets this
   };
   using Entries = std::map<LeaseId, Entry>;

@@ -1,6 +1,7 @@
-// An index of condition lists. Finds the lists that hold for a request, at a cost that does not
-// grow with the number of other lists. Each list is filed under its rarest condition, which the
-// fewest lists share. The list's other conditions are tested only if this condition holds.
+// An index of condition lists. Finds the lists that hold for a request. Each list is filed under
+// its rarest condition, which the fewest lists share. The list's other conditions are tested only
+// if this condition holds. So the cost does not grow with the number of other lists. Only lists
+// that have no condition suitable for filing are tested for every request.
 //
 // Thread-safe: immutable after Build.
 #pragma once

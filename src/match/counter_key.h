@@ -27,7 +27,7 @@ std::string AttributeInKey(std::string_view name);
 // the counter continues when weights (such as prices) change.
 std::string CounterTag(const RuleLimit& limit);
 
-// The part of a counter's key that names the caller: "user=42" in
+// The part of a counter's key with the attributes and values of `per`: "user=42" in
 // "sluice:{shop/per-user/user=42}:fixed_window:1m" and, if the domain's counters are colocated, in
 // "sluice:{shop/user=42}per-user/user=42:fixed_window:1m".
 std::string_view SubjectOf(std::string_view key);

@@ -35,8 +35,8 @@ struct RuleMatch {
     kCount,      // charge `limits`
     kBlocked,    // deny always
     kUnlimited,  // allow, unless another rule is kBlocked
-    kMissing,    // an attribute of `per` is absent; the rule denies
-    kSkipped,    // an attribute of `per` is absent; the rule is skipped
+    kMissing,    // an attribute of `per` has no usable value; the rule denies
+    kSkipped,    // an attribute of `per` has no usable value; the rule is skipped
   };
   const IndexedRule* rule = nullptr;
   Outcome outcome = Outcome::kCount;

@@ -52,7 +52,7 @@ double StartTime() {
   while (file >> word) {
     if (word == "btime" && file >> booted) break;
   }
-  return booted + Seconds(Stat(kStartTicks));
+  return booted == 0 ? 0 : booted + Seconds(Stat(kStartTicks));
 }
 
 double OpenFiles() {

@@ -6,7 +6,8 @@
 
 namespace sluice {
 
-// Adds the metrics to `metrics`. Render reads them from /proc. A value that cannot be read is 0.
+// Adds the metrics to `metrics`. Render reads most of them from /proc. A value that cannot be read
+// is 0.
 void ShowProcess(MetricsRegistry& metrics);
 
 }  // namespace sluice

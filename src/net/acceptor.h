@@ -70,7 +70,7 @@ class Acceptor {
 
   Address address_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // at least one
-  Socket reserve_;  // spare descriptor, freed to accept and close a connection if none is left
+  Socket reserve_;  // freed to accept and close a connection if no other descriptor is left
   EpollLoop* loop_ = nullptr;
   std::unique_ptr<Timer> pause_;
   OnConnection on_connection_;

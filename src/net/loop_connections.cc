@@ -14,8 +14,7 @@ constexpr std::size_t kRoomPart = 32;
 // connections on another loop may have waited longer.
 constexpr std::chrono::milliseconds kGrace(50);
 
-// The maximum number of connections without a place on a loop. A further connection replaces the
-// oldest of them.
+// The maximum number of connections without a place, per loop. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
 
 SteadyTime EndOfAge(Loop& loop, Duration max_age) {

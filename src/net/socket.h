@@ -21,8 +21,8 @@ struct Endpoint {
   // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix".
   std::string ToString() const;
 
-  // What limits count as one peer: "192.0.2.1", "2001:db8::/64" or "unix". An IPv6 address counts
-  // with its whole /64, because its owner can use every address of it.
+  // The network, which counts as one peer in limits: "192.0.2.1", "2001:db8::/64" or "unix". An
+  // IPv6 address counts as its /64, because its owner can use every address in it.
   std::string Network() const;
 
   // Converts a unix path or a numeric host. Fails for a host name.

@@ -116,8 +116,9 @@ bool TlsContext::Reload() {
   auto setup = build_();  // if the files have changed again, the next Reload reads them
   if (!setup) return Refuse(setup.error().message), false;
   refused_.clear();
-  spdlog::info("TLS: the certificate of {} has changed; the new one is {}",
-               paths_.certificate_chain, ValidUntil(*setup->context));
+  spdlog::info("TLS: the files of {} have changed; certificate: {}",
+               paths_.certificate_chain.empty() ? paths_.ca : paths_.certificate_chain,
+               ValidUntil(*setup->context));
   Use(std::move(*setup));
   return true;
 }

@@ -39,8 +39,9 @@ class TlsSession {
 
   enum class Progress : std::uint8_t { kDone, kNeedsInput, kEnded, kFailed };
 
-  // Handshake and Read remove the bytes they consume from the front of `input` and append bytes to
-  // send to `output`. After kFailed, error() has the cause and `output` may end with a TLS alert.
+  // Handshake and Read remove the bytes they consume from the front of `input`. They append to
+  // `output` what must be sent. After kFailed, error() has the cause and `output` may end with a
+  // TLS alert.
   Progress Handshake(std::string_view& input, std::string& output);
 
   // kDone: `plain` has bytes, valid until the next Read on this thread. kEnded: the peer has sent

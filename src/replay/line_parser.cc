@@ -127,7 +127,7 @@ class CsvParser final : public LineParser {
   }
 
   const char* Parse(std::string_view line, Values& values) override {
-    if (!Split(line)) return "has a quote that does not end";
+    if (!Split(line)) return "has an unclosed quote, or text after a quoted value";
     if (cells_.size() != names_.size()) return "has a different number of values than the header";
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const bool given = columns_[i] < cells_.size() && !cells_[columns_[i]].empty();

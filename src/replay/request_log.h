@@ -59,7 +59,7 @@ class RequestLog {
     LogMapping mapping;
     std::string domain;
     std::vector<std::string> attributes;  // that rules use
-    Duration reorder{};                   // how late a line may come after a line with a later time
+    Duration reorder{};                   // how much older a line may be than the lines before it
     std::size_t max_memory = 0;           // of the requests that wait to be sorted
   };
 

@@ -11,7 +11,7 @@ constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes text from the front. After an error, every further call fails.
+// Takes text from the front. After an error, done() stays false.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}

@@ -32,7 +32,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
 
   const Action action_;
   const CallerAccess* const access_;
-  v1::SettleLeaseRequest message_;  // if action_ is not kSettle, only the fields of its request
+  v1::SettleLeaseRequest message_;  // for other actions, only the fields of their requests are set
   std::vector<Amount> amounts_;     // views of message_
   std::string response_;
 };

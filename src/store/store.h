@@ -62,8 +62,9 @@ struct CounterCheck {
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`; on the store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: whether the check took units from this counter; Store::Undo gives them back. `before` is
-  // the counter's state before a check with kConsume or kPeek, and after a check with another mode.
+  // out: whether a check with kConsume took units from this counter; Store::Undo gives them back.
+  // `before` is the counter's state before a check with kConsume or kPeek, and after a check with
+  // another mode.
   bool charged = false;
   CounterSnapshot before{};
 };

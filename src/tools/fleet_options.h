@@ -14,7 +14,7 @@ struct FleetOptions {
   AdminOptions admin;
   std::vector<std::string> addresses;
 
-  // Adds the flags of all commands that call the admin API. Here, --addr can be repeated.
+  // Adds the flags that all commands of the admin API have. Here, --addr can be repeated.
   void AddTo(CLI::App& app);
 
   // Watches the servers' admin APIs. Waits until each has answered or failed, at most for the

@@ -115,9 +115,9 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
   }
 }
 
-// Whether the command may run although the answer has no lease: a rule allows the request without
-// counting it, or a limit to hold applies but is in shadow mode or the store failed. If the command
-// may not run, prints why.
+// Whether the command may run although the answer has no lease. It may if a rule allows the request
+// without counting it. It also may if a limit that the command would hold has given no lease,
+// because the limit is in shadow mode or the store failed. If the command may not run, prints why.
 bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
@@ -129,11 +129,13 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
     }
     return true;
   }
-  Say("nothing to hold, so the command was not run: no concurrency limit applies, or those that "
-      "apply count an amount that was not given. Other limits stay charged\n"
+  Say("nothing to hold, so the command was not run: no {} applies, or those that apply count an "
+      "amount that was not given{}\n"
       "  {}"
       "  See the limits: sluice explain {} {}\n"
       "{}",
+      options.lease_ttl ? "limit" : "concurrency limit",
+      options.lease_ttl ? "" : ". Other limits stay charged",
       DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
       options.request.domain, fmt::join(options.request.attributes, " "),
       options.lease_ttl ? "" : "  Other limits:   --lease-ttl 60s holds their units\n");

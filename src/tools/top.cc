@@ -24,7 +24,7 @@
 namespace sluice::tools {
 namespace {
 
-// How often the command looks for new frames and for pressed keys.
+// How often the command looks for new frames.
 constexpr std::chrono::milliseconds kPoll(50);
 
 // If no new frame of a server arrives for this long, its last frame is shown again.
@@ -61,7 +61,7 @@ class Steps {
 
  private:
   const FleetWatch& watch_;
-  std::vector<std::uint64_t> shown_;  // number of each server's last frame
+  std::vector<std::uint64_t> shown_;  // of each server: frames received until the last step
   SteadyTime last_ = SteadyNow();
 };
 

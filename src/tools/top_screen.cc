@@ -89,7 +89,7 @@ std::string LimitName(const KeyState& key) {
 
 std::string KeyLine(const KeyState& key) {
   return fmt::format("{:<26} {:>8} {:>8}  {}", LimitName(key), key.count,
-                     key.error == 0 ? "" : fmt::format("±{}", key.error), SubjectText(key));
+                     key.error == 0 ? "" : std::to_string(key.error), SubjectText(key));
 }
 
 std::string TotalsLine(const FleetState& fleet) {
@@ -116,8 +116,9 @@ std::vector<std::string> ServerLines(const FleetState& fleet) {
 std::vector<std::string> KeyLines(const FleetState& fleet, const TopView& view) {
   std::vector<std::string> lines;
   for (const KeyState& key : view.keys == TopView::Keys::kDenied ? fleet.denied : fleet.used) {
-    std::string line = KeyLine(key);
-    if (Contains(line, view.filter)) lines.push_back(std::move(line));
+    const bool matches =
+        Contains(LimitName(key), view.filter) || Contains(SubjectText(key), view.filter);
+    if (matches) lines.push_back(KeyLine(key));
   }
   return lines;
 }

@@ -1,5 +1,6 @@
-// What `sluice top` shows: one screen, or a few lines for a log. The output is printable ASCII
-// only, because names and keys come from callers, and a terminal obeys control characters.
+// What `sluice top` shows: one screen, or a few lines for a log. In names, keys and errors,
+// characters other than printable ASCII are escaped, because these texts come from others, and a
+// terminal obeys control characters.
 //
 // Plain values.
 #pragma once

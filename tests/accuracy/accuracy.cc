@@ -1,5 +1,6 @@
 // Measures whether every algorithm keeps its promise on every interval, when several servers share
-// one Redis and serve many concurrent callers. Also measures how many units each admits too few.
+// one Redis and serve many concurrent callers. Also measures how much less each algorithm admits
+// than an exact one.
 //
 //   build/release/accuracy/accuracy             about 8 minutes; attacks windows of 1 minute
 //   build/release/accuracy/accuracy --short     15 s; this form runs as a test

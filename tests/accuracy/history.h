@@ -10,7 +10,7 @@ namespace sluice::accuracy {
 
 // The outcome of an answered check.
 struct Outcome {
-  int key = 0;  // of the user that the counter is for, from 0
+  int key = 0;  // number of the counter's user, from 0
   std::int64_t cost = 1;
   Time decided_at;
   Duration wait{};  // if admitted: how much later the check starts
@@ -23,7 +23,7 @@ struct History {
   int unknown = 0;  // failed, or decided by a fallback; Redis may have charged them
 };
 
-// Admitted units and their time. Lists are ordered by time.
+// The units of a check, and the time of its decision or its start. Lists are ordered by time.
 struct Passage {
   Time at;
   std::int64_t cost = 1;

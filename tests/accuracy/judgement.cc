@@ -64,7 +64,7 @@ void Judgement::Add(const Judgement& other) {
 
 std::string Judgement::Mistake() const {
   if (promise.over > 0) return fmt::format("{} units too many", promise.over);
-  if (surplus > 0) return fmt::format("{} units more than the ideal", surplus);
+  if (surplus > 0) return fmt::format("{} units more than expected", surplus);
   if (missing > unknown) return fmt::format("{} units too few", missing);
   if (unknown > checks / 100) return fmt::format("{} checks without answer", unknown);
   if (checks == 0) return "no checks";

@@ -14,8 +14,8 @@ struct Findings {
   // The interval that came closest to its limit, or exceeded it most.
   std::int64_t units = 0;
   std::int64_t limit = 0;
-  // The units over the limits, summed over all intervals that end with a passage. Each interval
-  // adds at most the cost of this passage.
+  // The units over the limits. For each passage, adds the excess of the fullest interval that ends
+  // with it, but at most the cost of the passage.
   std::int64_t over = 0;
 
   // Adds the findings of another counter.

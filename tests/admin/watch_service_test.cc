@@ -122,7 +122,7 @@ class WatchServiceTest : public testing::Test {
 };
 
 // A check from before the watch is in the rule's metrics, but in no frame.
-TEST_F(WatchServiceTest, Frames_HaveEachCheckSinceTheWatchBeganOnce) {
+TEST_F(WatchServiceTest, ChecksDuringTheWatch_AreCountedOnceInFrames) {
   Start();
   Check("bob");
   Watcher watcher(*admin_);

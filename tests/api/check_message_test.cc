@@ -258,7 +258,7 @@ std::vector<Refusal> Refusals() {
 
 class CheckMessage_Refuses : public ::testing::TestWithParam<Refusal> {};
 
-TEST_P(CheckMessage_Refuses, WithAnErrorThatNamesTheField) {
+TEST_P(CheckMessage_Refuses, WithAnErrorThatSaysWhatIsWrong) {
   CheckMessage message;
   CheckRequest parsed;
   const auto result = message.Parse(GetParam().bytes, parsed);

@@ -20,9 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr std::chrono::seconds kTimeout(10);
 
@@ -216,7 +218,9 @@ TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
   const auto old = limiter_.rules();
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
   Put("domain: shop\nrules:\n  - {name: a, limits: none}\n  - {name: b, limits: nothing}\n");
-  ASSERT_TRUE(WaitForLines("error rules: refused for 2 mistakes; the 1 in force stay"));
+  ASSERT_TRUE(
+      WaitForLines("error rules: refused for 2 mistakes; until they are fixed, the old rules stay "
+                   "in force (1)"));
   EXPECT_TRUE(WaitForLines("a.yaml:4:23: rules[1].limits"));
   EXPECT_EQ(limiter_.rules(), old);
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 0);
@@ -450,6 +454,53 @@ TEST_F(OfferedRulesTest, BadSet_IsRefused_LastGoodSetStaysEvenIfFilesChange) {
   EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
   Put(RuleNamed("b"));
   EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
+}
+
+// Otherwise the set would be lost, because a control plane does not send a refused set again.
+TEST_F(OfferedRulesTest, FilesHaveMistakes_GoodSetWaitsUntilTheyAreFixed) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
+  Put("domain: shop\nrules:\n  - {nam: c}\n");
+  std::atomic<int> answers = 0;
+  reloader_->Offer(ResourcesOf("2", "team"), [&](const auto& mistakes) {
+    EXPECT_THAT(mistakes, IsEmpty());
+    ++answers;
+  });
+  EXPECT_FALSE(reloader_->Reload().applied);
+  EXPECT_EQ(answers, 0);
+  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
+  Put(RuleNamed("b"));
+  EXPECT_TRUE(WaitForRules({"b", "team", "(override)"}));
+  EXPECT_TRUE(reloader_->Reload().unchanged);
+  EXPECT_EQ(answers, 1);
+}
+
+TEST_F(OfferedRulesTest, FilesAndSetHaveMistakes_SetIsRefused_FilesAreReadWhenFixed) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
+  Put("domain: shop\nrules:\n  - {nam: c}\n");
+  EXPECT_THAT(Offer(ResourcesOf("2", "")), Contains(HasSubstr("descriptors[0].key")));
+  Put(RuleNamed("b"));
+  EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
+}
+
+// The set waited for the files. With the fixed files, it has a mistake.
+TEST_F(OfferedRulesTest, WaitingSetConflictsWithTheFixedFiles_SetIsRefused_FilesAreInForce) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  Put("domain: shop\nrules:\n  - {nam: c}\n");
+  Notification refused;
+  reloader_->Offer(ResourcesOf("2", "team"), [&](const auto& mistakes) {
+    EXPECT_THAT(mistakes, Not(IsEmpty()));
+    refused.Notify();
+  });
+  EXPECT_FALSE(reloader_->Reload().applied);
+  Put("domain: edge\nrules:\n  - {name: e, limits: [{algorithm: fixed_window, limit: 5, window: "
+      "1h}]}\n");
+  EXPECT_TRUE(WaitForRules({"e"}));
+  refused.Wait();
 }
 
 }  // namespace

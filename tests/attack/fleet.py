@@ -81,7 +81,7 @@ class Fleet:
         return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
 
     def policy_admissions(self, rule):
-        """How many checks of the rule servers have allowed without Redis, by their metrics."""
+        """The number of the rule's checks that servers allowed without Redis, by their metrics."""
         series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
                             '(?=.*source="fallback").*} (.*)')
         return sum(float(count) for page in self.pages
@@ -178,7 +178,7 @@ class AttackTest(unittest.TestCase):
         return callers
 
     def note(self, answers, may_wait=0):
-        """Counts answers. A check is admitted if its wait is at most `may_wait` seconds."""
+        """Counts answers. An allowed check is admitted if it waits for at most `may_wait` s."""
         for answer in answers:
             source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
             decision = pb.Decision.Name(answer.decision).removeprefix("DECISION_")

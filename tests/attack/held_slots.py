@@ -1,5 +1,6 @@
 """Callers cancel, set short deadlines, stop reading and disconnect at random, while Redis stalls at
-random. Within a second after all callers have left, every slot is free, regardless of its ttl.
+random. Within a second after the last call has ended and the last lease is released, every slot is
+free, regardless of its ttl.
 
 Usage: held_slots.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES [CHECKS [SEED]]
 A million checks take 2 minutes (docs/outages.md). The servers log to standard error.
@@ -143,7 +144,7 @@ class HeldSlots(unittest.TestCase):
         self.addCleanup(lambda: holder.sock.close())
         return holder
 
-    def test_all_slots_are_free_when_all_callers_are_gone(self):
+    def test_all_slots_are_free_after_the_last_release(self):
         shown = begin = time.monotonic()
         print(f"seed {SEED}", flush=True)
         while self.count["checks"] < CHECKS:
@@ -219,7 +220,7 @@ class HeldSlots(unittest.TestCase):
             if lease is not None:
                 self.releasing -= 1
                 if not body:
-                    # Redis is unavailable: try again later.
+                    # Redis is unavailable, or the connection has ended: try again later.
                     self.leases.append((holder.server, lease))
                 continue
             for answer in answers_of(path, body[5:]) if body else ():

@@ -1,5 +1,5 @@
-"""Prints what each on_store_failure admits: if Redis answers too late, and if too many checks wait
-for Redis. Also tests that in the end, Redis has counted exactly the admitted checks.
+"""Prints what each on_store_failure admits in two cases: Redis answers too late, or too many checks
+wait for Redis. Also tests that in the end, Redis has counted exactly the admitted checks.
 
 Usage: slow_redis.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -27,7 +27,7 @@ RULES = "domain: shop\nrules:\n" + "".join(f"""
 
 AT_FIRST = 10  # checks to each server, before it has found that Redis is slow
 AFTER = 300
-BATCHES = 3  # of 1,000 checks each; the queue has room for 1,000 checks at any time
+BATCHES = 3  # of 1,000 checks each; at most 1,000 checks may wait at a time
 OPENINGS = "sluice_redis_breaker_openings_total"
 
 COUNT = """local state = redis.call('GET', KEYS[1])
@@ -75,7 +75,7 @@ class TooLateTest(SlowRedisTest):
         for policy in POLICIES:
             with self.subTest(policy):
                 undisturbed = (self.judge(policy, f"user{attempt}") for attempt in range(20))
-                self.assertTrue(any(undisturbed), "all breakers stayed open in no attempt")
+                self.assertTrue(any(undisturbed), "in every attempt, a breaker did not stay open")
 
     def all_open(self):
         return min(self.values("sluice_redis_breaker_state")) > 0

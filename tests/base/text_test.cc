@@ -39,7 +39,7 @@ TEST(IsValidUtf8, IllFormedText_IsNotValid) {
   }
 }
 
-// A text is checked in steps of eight bytes. A cut character is found at any offset in a step.
+// ASCII is skipped in steps of eight bytes. A cut character is found at any offset in a step.
 TEST(IsValidUtf8, CutCharacter_IsNotValid) {
   for (std::size_t before = 0; before < 20; ++before) {
     const std::string text = std::string(before, 'x') + "\xF0\x9F\x98\x80";

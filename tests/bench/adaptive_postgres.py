@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Compares a limit with `adapt` to fixed limits, in front of a real PostgreSQL whose queries need CPU: first
+"""Compares an adaptive limit (`adapt`) to fixed limits, in front of a real PostgreSQL whose queries need CPU: first
 alone, then while other processes take half of the CPU. Prints a table.
 
 Usage: tests/bench/adaptive_postgres.py [BUILD] [--seconds N]

@@ -46,7 +46,7 @@ rules:
 struct Settings {
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 2;   // of load before the hang, and of the hang after its first 100 ms
+  double seconds = 2;   // the load before the hang; also the hang, without its first 100 ms
 };
 
 Settings ParseFlags(int argc, char** argv) {

@@ -182,7 +182,8 @@ int Run(const Settings& settings) {
   std::printf("medians: %.2f s (at most %.0f), peak %.0f MiB (%.0f), slowdown %.2f (%.1f)\n",
               seconds, kMostSeconds, peak, kMostMebibytes, slowdown, kMostSlowdown);
   const bool good = start_seconds <= kMostSeconds && seconds <= kMostSeconds &&
-                    peak <= kMostMebibytes && slowdown <= kMostSlowdown;
+                    peak <= kMostMebibytes && slowdown <= kMostSlowdown &&
+                    std::ranges::all_of(rounds, [](const Round& it) { return it.failed == 0; });
   return good ? 0 : 1;
 }
 

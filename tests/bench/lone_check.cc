@@ -173,7 +173,7 @@ class Caller {
 
   struct Cost {
     double cpu = 0;     // Redis' CPU per call, in µs
-    double script = 0;  // the part of `cpu` in the command, in µs
+    double script = 0;  // time of one EVALSHA in Redis, in µs
     double median = 0;  // µs of a round trip
   };
   Cost Measure(const Case& asked, int calls) {

@@ -1,6 +1,6 @@
-// Measures what metrics cost per check: all that the limiter and the RPC server do for the metrics
-// page, and nothing else. Compare this with the CPU of sluiced that scripts/bench.sh prints. To
-// measure the difference for a whole server, compare two builds with `scripts/bench.sh --versus`.
+// Measures what metrics cost per check: what the limiter does for the metrics page, and nothing
+// else. Compare this with the CPU of sluiced that scripts/bench.sh prints. To measure the
+// difference for a whole server, compare two builds with `scripts/bench.sh --versus`.
 //
 //   cmake --preset release && cmake --build --preset release --target metrics_cost
 //   build/release/bench/metrics_cost

@@ -35,7 +35,7 @@ ROW = rows.throughput("unary", "unary", "noop", rows.at_least(0.8))
 
 
 def rates(**by_case):
-    """Rounds of cases with only the throughput."""
+    """Rounds whose samples have only the throughput."""
     count = len(next(iter(by_case.values())))
     return [{case: Sample({"per_second": values[i]}) for case, values in by_case.items()}
             for i in range(count)]

@@ -1,5 +1,5 @@
 // Measures the cost of matching a request with 10, 1,000 and 100,000 rules: mostly exact ones,
-// 1 % prefixes, 1 % networks, 0.1 % regular expressions.
+// 1 % prefixes, 1 % networks, 0.1 % regular expressions, but at least one of each.
 //
 //   build/release/bench/rule_index
 //

@@ -21,7 +21,7 @@ class Fault:
     DEFAULTS = dict(
         STAND="single", LASTS=0.8,
         FORGETS=False,  # Redis loses all counts
-        MAY_LOSE=0,  # units that are lost if a master dies before it has replicated them
+        MAY_LOSE=0,  # units that may be lost if a master dies before it has replicated them
         KILLS_SERVERS=False,
         prepare=lambda stand: contextlib.nullcontext())  # a context manager for the whole round
 

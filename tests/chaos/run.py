@@ -54,7 +54,7 @@ def options():
 
 def load_faults(names):
     faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
-    # Sorted by stand, so that each stand is set up only once.
+    # Faults of the same stand run one after the other.
     return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))
 
 

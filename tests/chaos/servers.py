@@ -24,7 +24,7 @@ ALGORITHMS = (
 
 
 def rules(strict_limit, local_limit):
-    """Each endpoint has every algorithm, each for a fifth of the users. No counter refills."""
+    """/strict and /local use five algorithms, each for a fifth of the users. No counter refills."""
     text = """domain: chaos
 rules:
   - name: probe

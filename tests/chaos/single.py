@@ -70,7 +70,7 @@ class Single(Stand):
 
     @contextlib.contextmanager
     def through_gate(self):
-        """In this context, all connections to Redis go through the gate."""
+        """In this context, all servers' connections to Redis go through the gate."""
         self.tell_gate("delay", 0)
         self.point_name_to(self.GATE)
         self.cut_connections()

@@ -333,7 +333,7 @@ TEST(RulesLoader, DomainInTwoFiles_IsAnError) {
 
 TEST(RulesLoader, HostileText_IsAnErrorNotACrash) {
   for (const std::string& text :
-       {std::string(100'000, '['), std::string(100'000, '{'), std::string("a: ") + "\0b",
+       {std::string(100'000, '['), std::string(100'000, '{'), std::string("a: \0b", 5),
         std::string("? ? ? ?"), std::string("%YAML 9.9\n---\na: b"), std::string("\xEF\xBB\xBF"),
         std::string("*a"), std::string("--- >"), std::string("{a: b"), std::string("a: b: c"),
         std::string("domain: d\nrules: [[[[]]]]"), std::string("domain: {{}: {}}")}) {

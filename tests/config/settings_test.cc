@@ -110,7 +110,9 @@ TEST(Settings_FromFile, EveryErrorHasItsPlace) {
   const std::string& message = settings.error().message;
   EXPECT_THAT(message, HasSubstr(file + ":1:17: redis.timeot: no such setting"));
   EXPECT_THAT(message, HasSubstr("did you mean \"redis.timeout\"?"));
-  EXPECT_THAT(message, HasSubstr(file + ":2:7: grpc: found a list; allowed is a single value"));
+  EXPECT_THAT(
+      message,
+      HasSubstr(file + ":2:7: grpc: found a list; allowed is a single value or a map of settings"));
   EXPECT_THAT(message, HasSubstr(file + ":3:7: http: \"nowhere\" is not an address"));
   EXPECT_THAT(message, HasSubstr("--max-keys: found \"many\"; allowed is a whole number"));
 }

@@ -121,7 +121,7 @@ TEST(FleetState, Keys_AreSummedByDigestAndSorted) {
   EXPECT_THAT(fleet.used, ElementsAre(Field(&KeyState::count, 1)));
 }
 
-// The subject is the part of a key that names the caller.
+// The subject is the part of a key with the attributes and values of `per`.
 TEST(FleetState, Subject_IsThePartAfterTheRule) {
   const std::pair<std::string, std::string> cases[] = {
       {"sluice:{shop/per-user/user=42}:fixed_window:1m", "user=42"},

@@ -253,7 +253,7 @@ TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroMeansNoWait) {
   EXPECT_FALSE(counter.Consume(6, hours(24)).admitted) << "the queue bounds the wait, too";
 }
 
-// The example of docs/rules.md. In nginx, it is limit_req rate=2r/s burst=4.
+// The example of docs/rules.md. In nginx, it is limit_req_zone rate=2r/s, limit_req burst=4.
 TEST(LeakyBucket, SixAtOnce_BehavesLikeNginx) {
   SimulatedCounter counter(LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4});
   for (const int wait : {0, 500, 1000, 1500, 2000}) {

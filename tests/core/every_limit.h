@@ -82,7 +82,8 @@ struct ExpectPromise {
     EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // slack: 3 µs per check
   }
   void operator()(const LeakyBucket& limit) const {
-    // If a caller also waits for the skew, it may start after callers that the next clock admitted.
+    // After a small step back of the clock, a caller's wait includes the skew. If the clock is then
+    // replaced, later callers may start before that caller.
     const std::int64_t skew = limit.rate * kMaxSkew.count();
     const Drip drip{limit.rate, limit.period, limit.delays};
     EXPECT_LE(MostBeyond(passed, drip),

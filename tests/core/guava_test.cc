@@ -95,7 +95,7 @@ TEST(Guava, SmoothWarmingUp_PauseAsLongAsTheWarmup_CoolsTheBucket) {
 }
 
 TEST(Guava, SmoothWarmingUp_SlowRate_AdmitsAUnit_TheNextAfterAPeriod) {
-  // A unit takes a day, which is longer than ten minutes and longer than the warm-up.
+  // A unit takes a day, which is longer than the usual maximum debt of ten minutes.
   SimulatedCounter counter(
       WarmingBucket{.rate = 1, .period = std::chrono::days(1), .warmup = milliseconds(1)});
   EXPECT_TRUE(counter.Consume().admitted);

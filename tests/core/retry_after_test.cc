@@ -54,7 +54,7 @@ TEST_P(RetryAfterTest, CostBeyondTheLimit_HasNoRetryAfter) {
 }
 
 TEST(RetryAfter, FractionsOfAMicrosecond_RetryAfterIsExact) {
-  // In buckets with 3 units per 7 µs, units nearly always become free between whole microseconds.
+  // In buckets with 3 units per 7 µs, two of three units become free between whole microseconds.
   // 1,000 µs cannot be divided into 7 segments of whole microseconds.
   const Limit limits[] = {
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},

@@ -1,5 +1,6 @@
 // If all servers of a fleet have seen the same state of a store's counter, they together admit at
-// most as many units as the store would. If a limit has a rate, they admit almost as many.
+// most as many units as the store would. If a limit has a rate and no warmup, they admit almost as
+// many.
 #include <gtest/gtest.h>
 
 #include "core/algorithm/counter.h"

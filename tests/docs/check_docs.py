@@ -111,7 +111,7 @@ def failure_faults(root):
 
 
 def alert_faults(root):
-    """Compares the alerts, and which of them page, with the rows of the table in docs/deploy.md."""
+    """Compares the alerts and their severities with the rows of the table in docs/deploy.md."""
     rules = (root / ALERTS).read_text(encoding="utf-8")
     raised = {name: severity == "page" for name, severity in
               re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)}

@@ -64,7 +64,7 @@ ELSEWHERE = (
     ("apt install ./sluice_", "tests/packages/release.sh", "apt-get -q install"),
     ("docker load --input ", "scripts/release.sh", "docker load"),
     ("build/release/accuracy/accuracy", "tests/accuracy/CMakeLists.txt", "COMMAND accuracy --short"),
-    # No test runs these measurements, but every build builds their programs.
+    # No test runs these measurements, but each build without sanitizers builds their programs.
     ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",
      "add_executable(algorithm_cost "),
     ("build/release/bench/lone_check", "tests/bench/CMakeLists.txt", "sluice_bench(lone_check "),

@@ -272,7 +272,7 @@ TEST_P(RlsTest, DenyCache_LimitIsOver_HitsAreDeniedWithoutCounting) {
   EXPECT_EQ(ValueOf(metrics_, "sluice_envoy_over_limit_cached_hits_total" + labels), "100");
 }
 
-TEST_P(RlsTest, Metrics_CountAsEnvoysServiceDoes) {
+TEST_P(RlsTest, Metrics_CountHitsByRule) {
   Serve(R"(
 domain: d
 descriptors:

@@ -67,7 +67,7 @@ descriptors:
       {"d; a=x", "OK; OK 7/8 minute 20s"},
       {"d; a=x,b=y", "OK; OK 8/9 minute 20s"},
       {"d; a=x,b=y,c=z", "OK; OK"},  // no node at this depth
-      {"d; a=x,b=2", "OK; OK"},      // b=2 has no limit, and no backtracking
+      {"d; a=x,b=2", "OK; OK"},      // b=2 has no limit; there is no backtracking
       {"d; a=x,b=2,c=z", "OK; OK 9/10 minute 20s"},
       {"d; a=x,b=allowed", "OK; OK"},
       {"d; a=1", "OK; OK"},  // exact, without a limit

@@ -117,7 +117,7 @@ class RlsTest : public test::StoreTest {
     handler_ = methods.front().unary(test::Io().loop(0));
   }
 
-  // The answer of the service, as in rls_text.h. If the call fails: "code message".
+  // The answer of the service, as in rls_text.h. If the call fails, returns "code message".
   std::string Ask(std::string_view request) { return AskBytes(RequestOf(request)); }
   std::string AskBytes(const pb::RateLimitRequest& request) {
     return AskRaw(request.SerializeAsString());

@@ -1,5 +1,5 @@
-// The bytes of an HTTP client arrive at once or in pieces. Requests are read without a crash. As a
-// proxy's request, each becomes either a check that consumes or an error.
+// The bytes of an HTTP client arrive at once or in pieces. Requests are read without a crash.
+// ParseAuthRequest turns each request into either a check that consumes or an error.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>

@@ -203,6 +203,7 @@ TEST(AuthRequest, InvalidRequest_ErrorSaysWhereAndWhatIsWrong) {
       {"domain=a&user=%4", {}, "user: a % is not followed by two hexadecimal digits"},
       {"domain=a&user=1&user=2", {}, "user: given twice"},
       {"domain=a&cost=5&cost=1", {}, "cost: given twice"},
+      {"cost=5", {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "1"}}, "X-Sluice-Cost: given twice"},
       {"domain=a&domain=b", {}, "domain: given twice"},
       {"domain=a&deny_status=403&deny_status=429", {}, "deny_status: given twice"},
       {"domain=a&header.user=", {}, "user: found \"\"; allowed is the name of a header"},

@@ -453,7 +453,7 @@ class FileLimit {
   rlimit before_{};
 };
 
-// A process may have 400 descriptors. 400 idle HTTP connections must not use all descriptors, since
+// Here, the process has 400 descriptors. 400 idle HTTP connections must not use all of them, since
 // gRPC callers need some, too. The same is true for connections that wait for a slow thread.
 TEST(HttpServer_WithFewDescriptors, IdleConnections_DoNotBlockOthers) {
   constexpr int kFiles = 400;

@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using Progress = RequestReader::Progress;
 
-// Passes `bytes` to the reader in pieces of `step` bytes. Passes unused bytes again, before the
-// next piece.
+// Passes `bytes` to the reader in pieces of `step` bytes. Passes unused bytes again, in front
+// of the next piece.
 Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
   std::string input;
   while (!bytes.empty()) {

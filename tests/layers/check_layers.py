@@ -37,10 +37,10 @@ ROWS = {
     "http": 7,
     "app": 8,
 }
-# Programs other than the server may include only these folders, and the generated API. The tool
-# validates rules as the server does, so it may include the server's parser. The load generator
-# parses answers itself and does not include the generated API. Replay applies rules to a log with
-# the server's code.
+# Programs other than the server may include only these folders. OWNERS determines which of them may
+# include the generated API. The tool validates rules as the server does, so it may include the
+# server's parser. The load generator parses answers itself and does not include the generated API.
+# Replay applies rules to a log with the server's code.
 SIDE = {
     "client": {"base", "net"},
     "console": {"base", "net", "client", "http", "match"},

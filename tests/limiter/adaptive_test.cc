@@ -113,7 +113,7 @@ TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeOfTheTake_AndParsesBack) {
 TEST_F(AdaptiveLeaseTest, HoldsOfARule_AreCountedByResult) {
   Hold(1, milliseconds(100));
   EXPECT_EQ(Holds("in_time"), 1);
-  EXPECT_EQ(Holds("too_slow"), 0) << "the series must exist, so that its share can be computed";
+  EXPECT_EQ(Holds("too_slow"), 0) << "the series must exist even if no hold was too slow";
   Hold(1, seconds(2));
   Hold(1, seconds(2), {.outcome = HoldOutcome::kOverload});
   Hold(1, seconds(2), {.duration = seconds(1)});

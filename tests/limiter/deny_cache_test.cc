@@ -161,7 +161,7 @@ TEST(DenyCache, CostAboveTheLimit_HasNoRetryAfter) {
   EXPECT_EQ(cache.Find("k", kLimit, {{}, 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
-// Without this, all checks would ask the store at the moment when a denial is one second old.
+// If no check refreshed a denial early, all checks would ask the store when the denial expires.
 TEST(DenyCache, OldDenial_IsRefreshedByOneCheck_OthersAreDenied) {
   Clearings clearings;
   DenyCache cache(clearings);

@@ -31,7 +31,7 @@ class FallbackWatchTest : public testing::Test {
   SteadyTime now_{seconds(1'000)};
 };
 
-TEST_F(FallbackWatchTest, MoreThanOnePercentForTenSeconds_IsReportedOnce) {
+TEST_F(FallbackWatchTest, MoreThanOnePercentForTenSeconds_IsReported_AgainIfItContinues) {
   EXPECT_EQ(Run(FallbackWatch::kWindow, 98), 0);
   const auto share = Decide(98);
   ASSERT_TRUE(share);

@@ -92,7 +92,7 @@ LeaseName NameOfUnits() {
   return name;
 }
 
-TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
+TEST(LeaseName, NameOfUnits_ToTextAndBack_IsEqual) {
   for (const bool local : {false, true}) {
     LeaseName name = NameOfUnits();
     name.local = local;

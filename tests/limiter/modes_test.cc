@@ -45,7 +45,7 @@ TEST_F(ModesTest, Charge_DecidesAsConsume_AlwaysCharges) {
   EXPECT_TRUE(beyond.limits[0].verdict.admitted);
   EXPECT_EQ(beyond.limits[0].verdict.remaining, 84)
       << "it is charged, although another limit denied";
-  EXPECT_EQ(Refund(7).limits[1].verdict.remaining, 1) << "9 of 16 are left";
+  EXPECT_EQ(Refund(7).limits[1].verdict.remaining, 1) << "9 of the 16 charged units still count";
 }
 
 TEST_F(ModesTest, Charge_BeyondTheMaximumDebt_IsDroppedAndReported) {

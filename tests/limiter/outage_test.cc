@@ -235,7 +235,8 @@ TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
-// Each server has seen only a part of what the others took within the last round.
+// In each round, every server sends one check. A server has not seen the checks that the others
+// sent after its own last check.
 TEST_F(OutageTest, ServersAreOneRoundBehind_ExceedTheRemainingUnitsByAtMostThatRound) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -397,14 +398,14 @@ TEST_F(OutageTest, RepeatedOutages_TogetherAdmitAtMostOneFurtherLimit) {
       if (charges_back) {
         EXPECT_LE(admitted, row.size + 3);
       } else {
-        EXPECT_LE(admitted, 2 * row.size) << "a further limit, but not one for each outage";
+        EXPECT_LE(admitted, 2 * row.size) << "all outages together may admit one further limit";
       }
     }
   }
 }
 
 // The store is back for a moment. It does not know the units admitted during the outage.
-TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
+TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsStayCounted) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     for (const int owed : {1, 40}) {
@@ -454,7 +455,7 @@ TEST_F(OutageTest, AllowPolicy_AdmitsEverything_AndIsCharged) {
   server(0).ChargeBackAll();
   EXPECT_EQ(server(0).Ask().decision, Decision::kDenied);
   server(0).Ask(Mode::kRefund, 51);
-  EXPECT_EQ(server(0).TakeAll(), 1) << "150 of 100";
+  EXPECT_EQ(server(0).TakeAll(), 1) << "150 units were charged";
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   }
 }
 
-// Pending charges, with the limit and the share of one counter.
+// The pending charges of a server that has the share `share`. Add uses the same limit for all keys.
 class Counter {
  public:
   explicit Counter(Limit limit, const Share& share = Share::Whole())

@@ -22,8 +22,8 @@ LeaseId IdOf(std::uint64_t number) {
   return id;
 }
 
-// During an outage, Take is not called. Meanwhile, callers take leases with a long ttl and release
-// them quickly.
+// During an outage, leases cannot be reported. Meanwhile, callers take many leases with a long ttl
+// and release them quickly.
 TEST(PendingLeases, LeasesReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   PendingLeases leases;
@@ -141,7 +141,7 @@ TEST(PendingLeases, FirstChange_IsAnnounced) {
   EXPECT_EQ(announced, 2);
 }
 
-// Take is not called between two outages.
+// While nothing is pending, Take is not called. So Granted must erase expired leases.
 TEST(PendingLeases, ExpiredLeases_MakeRoom) {
   PendingLeases leases;
   for (std::size_t i = 0; i < PendingLeases::kMaxLeases; ++i) {

@@ -301,7 +301,8 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued_ItsUnitsAreCounted) {
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140) << "counted only once";
 }
 
-// The queued settlement will find the lease already settled, so only this answer shows the units.
+// A settlement that gets no answer in time is queued. If its answer arrives late, the queued
+// settlement will find the lease already settled. So only the late answer shows the units.
 TEST_F(SettleTest, SettlementIsAnsweredLate_ItsUnitsAreCounted) {
   struct Late final : StoreCheck {
     void OnDecided() override {}

@@ -88,8 +88,8 @@ class ScriptedServer {
     close(connection);
   }
 
-  // Moves the content of DATA frames to `body`, since a word may continue in the next frame. Leaves
-  // the beginning of an incomplete frame in `heard`.
+  // Moves the content of DATA frames to `body`, since a domain may continue in the next frame.
+  // Leaves the beginning of an incomplete frame in `heard`.
   void TakeBody(std::string& heard, std::string& body) {
     constexpr std::string_view kPreface = test::kHttp2Preface;
     if (!greeted_ && heard.size() < kPreface.size()) return;

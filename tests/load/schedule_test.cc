@@ -42,7 +42,7 @@ TEST(Schedule, OpenLoop_EachMessageStartsAtItsTime) {
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(10)), (std::vector<std::int64_t>{10}));
 }
 
-TEST(Schedule, OpenLoopAfterAStall_NoMessageIsSkippedOrDelayed) {
+TEST(Schedule, OpenLoopAfterAStall_NoMessageIsSkipped_EachKeepsItsStart) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   TakeAll(schedule, kBegin);
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(450)),

@@ -21,7 +21,7 @@ std::string KeyOf(const RuleIndex& index, const std::vector<Attribute>& attribut
   return result.count == 1 ? result.rules[0].key_prefix : "";
 }
 
-TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
+TEST(CounterKey, AttributesAndValues_AreJoined_ValuesAreEscaped) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   const struct {
     std::string a;
@@ -70,7 +70,8 @@ TEST(CounterKey, Tag_ContainsTheCountedNames) {
   EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");
   EXPECT_EQ(tag({{"in", 1}}, "a.b"), "fixed_window:1m.a.b=in");
   EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "differs from the tag of a and b";
-  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "not a key of slots";
+  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency")
+      << "must not end like the key of a concurrency limit";
   EXPECT_EQ(tag({{"a b=", 1}, {"{,}", 1}}), "fixed_window:1m=a%20b=,%7B%2C%7D");
   const std::string longest(200, 'x');
   EXPECT_EQ(tag({{longest, 1}}), "fixed_window:1m=" + longest);

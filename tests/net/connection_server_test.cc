@@ -60,8 +60,8 @@ class ConnectionServerTest : public testing::Test {
                     .on_replaced = [] {}});
   }
 
-  // Makes the other loop busy, and connects from the address `from`, so that loop `index` gets the
-  // connection. Expects that the connection has a place.
+  // Connects from the address `from`, and expects that the connection has a place. Loop `index`
+  // gets the connection, because 20 connections are first assigned to the other loop.
   BlockingSocket ConnectTo(std::size_t index, const std::string& from) {
     std::vector<LoopAssignment> busy;
     for (int i = 0; i < 20; ++i) busy.push_back(threads_.AssignTo(1 - index));

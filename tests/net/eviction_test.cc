@@ -27,7 +27,8 @@ struct Place {
 
 // The occupants to close for a new connection. The new connection's network has `least` places, and
 // `waiting` of its occupants wait for their peers. If waiting occupants are chosen, occupants that
-// began to wait after `since` are spared. The share is the average number of places per network.
+// began to wait after `since` are spared. A network's share is the average number of places per
+// network.
 std::vector<std::size_t> Choose(const std::vector<Place>& taken, std::size_t least,
                                 std::size_t count, std::size_t waiting = 0,
                                 SteadyTime since = SteadyTime::max()) {

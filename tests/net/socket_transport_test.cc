@@ -231,7 +231,7 @@ TEST_P(SocketTransport_Test, CloseWithRequestedFlush_TakesNothing) {
   EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), 0);
 }
 
-// Without a limit, a peer that reads as fast as the transport writes would starve all other
+// If a flush had no limit, a peer that reads as fast as the transport writes would starve all other
 // connections. Here, the kernel has room for megabytes.
 TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp, 0);

@@ -79,7 +79,7 @@ TEST_F(TlsContext_Test, Reload_ReplacesTheSetupOnlyIfFilesChanged) {
   Replace(second_.key, first_.key);
   EXPECT_TRUE(context->Reload());
   EXPECT_NE(context->setup(), before);
-  EXPECT_EQ(log.CountLines("the new one is valid until"), 1) << log.text();
+  EXPECT_EQ(log.CountLines("have changed; certificate: valid until"), 1) << log.text();
 }
 
 TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
@@ -119,9 +119,12 @@ TEST_F(TlsContext_Test, Expiry_FollowsTheCertificateInUse) {
 TEST_F(TlsContext_Test, Load_ForAClient_NeedsBothCertificateAndKeyOrNeither) {
   EXPECT_TRUE(TlsClientContext::Load({}));
   EXPECT_TRUE(TlsClientContext::Load(Files()));
-  TlsFiles half = Files();
-  half.private_key.clear();
-  EXPECT_FALSE(TlsClientContext::Load(half));
+  TlsFiles without_key = Files();
+  without_key.private_key.clear();
+  EXPECT_FALSE(TlsClientContext::Load(without_key));
+  TlsFiles without_certificate = Files();
+  without_certificate.certificate_chain.clear();
+  EXPECT_FALSE(TlsClientContext::Load(without_certificate));
 }
 
 }  // namespace

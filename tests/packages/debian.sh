@@ -97,7 +97,7 @@ expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
 # explains ADDRESS SOCKET: runs the tool as root. SOCKET belongs to another user. Without --admin,
-# the tool must not open SOCKET, but name it in the error. With --admin unix:SOCKET, it must work.
+# the tool must fail and name SOCKET in its error. With --admin unix:SOCKET, it must work.
 explains() {
   local said command=(sluice explain shop endpoint=/boot/pay user=1)
   said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"

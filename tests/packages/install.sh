@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests `cmake --install` with prefixes of each kind: the unit names programs and settings that
-# exist, the service's command serves with them, and man reads the manuals. Installs to the real
+# Tests `cmake --install` with prefixes of each kind. The programs and settings in the systemd unit
+# must exist, the unit's command must serve, and man must find the manuals. Installs to the real
 # prefixes. Overlays keep the files out of the machine's folders, and end with this script.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -34,7 +34,7 @@ inline constexpr char kUnknown[] =
     "gRPC answers UNKNOWN to a missing or wrong field; our server answers 405 to a wrong method, "
     "accepts any scheme and a missing te, and otherwise resets the stream, as HTTP/2 requires";
 inline constexpr char kBinary[] =
-    "gRPC decodes the values of headers whose names end in -bin; no service here reads them";
+    "gRPC decodes the values of headers whose names end in -bin; Sluice reads no such headers";
 inline constexpr char kLooseTimeouts[] = "gRPC accepts timeouts that its protocol does not allow";
 inline constexpr char kWaitsForTheEnd[] =
     "our server waits for the end of a unary request, to detect a second message; gRPC does not";
@@ -78,7 +78,7 @@ inline constexpr char kEcho[] = "/test.Unary/Echo";
 inline constexpr char kEchoed[] = "200 0 'hello'";
 inline RequestHeaders Echo() { return RequestHeaders(kEcho); }
 
-// Connects with a valid preface and sends `bytes`.
+// Sends a valid preface and SETTINGS, then `bytes`.
 inline DoorRow::Steps Sends(std::string bytes) {
   return [bytes = std::move(bytes)](RawConnection& connection, const Seen&) {
     connection.SendPreface();

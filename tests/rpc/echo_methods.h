@@ -22,7 +22,8 @@ struct Seen {
 // Unary methods and their responses:
 //   /test.Unary/Echo       the request
 //   /test.Unary/Fail       FAILED_PRECONDITION, with the request as its message
-//   /test.Unary/Metadata   the value of the one header named by the request, or NOT_FOUND
+//   /test.Unary/Metadata   the value of the header that the request names, if it occurs once; or
+//                          NOT_FOUND
 //   /test.Unary/TimeLeft   whole seconds until the deadline, rounded; or "never"
 //   /test.Unary/Peer       the caller's address
 //   /test.Unary/Identities "tls" or "plain", a space, the names of the caller's certificate

@@ -35,7 +35,8 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-// The messages of a response in quotes, and the number of remaining bytes.
+// The messages of a response in quotes, or the sizes of long messages, and the number of remaining
+// bytes.
 std::string MessagesText(std::string_view data) {
   std::string text;
   while (data.size() >= 5) {

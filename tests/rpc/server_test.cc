@@ -174,7 +174,7 @@ TEST_F(ServerTest, Handler_NeverFinishes_OthersAreServed) {
 
 TEST_F(ServerTest, Handlers_CallsInSequence_AreReused) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Unary("Later", "x"), Ok("x"));
-  EXPECT_LE(seen_.handlers, 4);  // one for each thread, and one more while an answer is on its way
+  EXPECT_LE(seen_.handlers, 4);  // for each thread one, and another while an answer is on its way
   for (int i = 0; i < 100; ++i) {
     ClientStream stream(channel_, "/test.Stream/Count");
     EXPECT_TRUE(stream.Write("x"));
@@ -244,7 +244,7 @@ TEST_F(ServerTest, Stream_SentThenFinished_AllArrives) {
   EXPECT_EQ(stream.Finish(), Ok(""));
 }
 
-TEST_F(ServerTest, Stream_HalfClosedAtOnce_EndsEmpty) {
+TEST_F(ServerTest, Stream_HalfClosedAtOnce_EndsWithOk) {
   ClientStream stream(channel_, "/test.Stream/Count");
   EXPECT_TRUE(stream.HalfClose());
   EXPECT_EQ(stream.Read(), "0");

@@ -126,7 +126,7 @@ TEST_F(BatchHandlerTest, LongBatch_StartsInSteps_AnswersInOrder) {
   }
 }
 
-// So few batches hold results at the same time.
+// Therefore, only few batches hold results at the same time.
 TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   constexpr int kBatches = 20;
   const std::string request = Frame(1000);

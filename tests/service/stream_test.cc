@@ -250,7 +250,7 @@ TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
     std::this_thread::sleep_for(milliseconds(300));
     return std::exchange(before, written) == written;
   }));
-  // Beyond the bound, gRPC and the kernel buffer some frames.
+  // gRPC and the kernel buffer some frames that the server has not read.
   EXPECT_LT(written, kFrames / 2) << "the server has not stopped reading";
   ExpectServing();
   const auto status = caller.ReadToTheEnd();

@@ -55,17 +55,19 @@ TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLatestStatusWhenItReads) {
   handler->Attach(call);
   handler->OnStart(call);
   handler->OnMessage("");
-  for (int i = 0; i < 1'001; ++i) {
+  for (int i = 0; i < 1'000; ++i) {
     health.SetReady(i % 2 != 0);
     loop.RunUntilIdle();
   }
   EXPECT_LT(call.unsent_bytes(), 100U);
   const std::size_t told = call.sent.size();
+  ASSERT_EQ("\x08\x02", call.sent.back()) << "the caller has not been told the latest status";
   call.ReadAll(*handler);
-  health.SetReady(true);
-  loop.RunUntilIdle();
-  ASSERT_LE(told, call.sent.size());
+  EXPECT_EQ(told + 1, call.sent.size());
   EXPECT_EQ("\x08\x01", call.sent.back());
+  health.SetReady(false);
+  loop.RunUntilIdle();
+  EXPECT_EQ("\x08\x02", call.sent.back());
   for (std::size_t i = 1; i < call.sent.size(); ++i) EXPECT_NE(call.sent[i - 1], call.sent[i]);
 }
 

@@ -2,8 +2,6 @@
 connection. PRIORITY on stream 0 ends the connection.
 """
 
-import time
-
 import http2
 from attacker import PRIORITY, PROTOCOL_ERROR, error_of, frame, receive_until_end
 

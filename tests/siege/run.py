@@ -41,7 +41,7 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds; a shorter p99 beside a spinning process counts as this
+LEAST_P99 = 2  # milliseconds; the p99 with a spinning process is rounded up to this
 HEAD_START = 10  # seconds for an attack to begin
 PATIENCE = 60  # seconds for an attack to end when its time is over
 
@@ -72,7 +72,8 @@ def parse():
     parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
     parser.add_argument("--together", action="store_true",
                         help="run attacks on the same kind of server at the same time")
-    parser.add_argument("--settle", type=float, help="seconds after which memory must be back")
+    parser.add_argument("--settle", type=float,
+                        help="seconds from the end of an attack until its memory must be free")
     parser.add_argument("--tries", type=int, default=1,
                         help="tries, all of which must succeed for an attack to succeed")
     parser.add_argument("--slower", type=float, default=5,

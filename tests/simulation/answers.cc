@@ -72,7 +72,7 @@ void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   NoteOrder(call, batch);
 }
 
-// The store decides the checks of a batch that have equal counters in the order of the batch.
+// If checks of a batch have equal counters, the store decides them in the order of the batch.
 void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
   std::map<std::string, std::int64_t> latest;
   for (int i = 0; i < batch.results_size(); ++i) {
@@ -275,8 +275,8 @@ void Answers::JudgeLearned() {
   }
 }
 
-// The server may have read the counter under any version of its limit, and before or after each of
-// the changes that Redis made at that time.
+// The server may have read the counter under any version of its limit. If Redis made changes at the
+// time of that read, the server may have read before or after each of them.
 void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
                            const std::string& key) {
   const auto seen = context_.fleet.Seen(server, key);

@@ -63,8 +63,8 @@ class Ledger {
 
   // At the end.
   struct Circumstances {
-    // Servers decided locally, each with its share. Together they may admit the limit a second
-    // time.
+    // In an outage, servers decide locally, each with its share of the limit. Together they may
+    // admit the limit a second time.
     bool local;
     bool in_doubt;         // it is unknown whether some calls or undos ran
     std::int64_t crashes;  // of servers

@@ -105,7 +105,7 @@ class Model {
 // How many units are left.
 std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
 
-// Forgets which units are out, and which were given back.
+// Forgets which units servers hold by grants.
 void ForgetGrants(CounterState& state);
 
 // A copy that shares nothing with `state`. `leases` includes all leases that hold slots of `state`.

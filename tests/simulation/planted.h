@@ -5,11 +5,11 @@ namespace sluice::simulation {
 
 enum class Planted {
   kNothing,
-  kRepliesSwapped,    // Redis sends the replies to two calls in the wrong order
-  kGrantsUncounted,   // Redis forgets the grants of some calls
+  kRepliesSwapped,    // Redis answers some calls with the reply to an earlier call
+  kGrantsUncounted,   // Redis forgets what some calls changed
   kCallsRunTwice,     // Redis runs some calls twice
   kStatesMisread,     // if the limit of a counter changes, the counter starts again
-  kKeysExpireEarly,   // a key expires after its last change, even if later checks need it
+  kKeysExpireEarly,   // a check that changes nothing does not prolong the life of its keys
   kCountersByPlace,   // counters are named by the positions of their limits
   kUndoneLearned,     // denials are remembered although their cause was undone
   kGracePeriodsLate,  // grace periods start too late: at the first decision after an outage
@@ -20,12 +20,12 @@ enum class Planted {
   kBoundsKept,        // a limit that follows the load keeps its bounds when the rules change
   kExpiryUnlearned,   // a limit that follows the load does not learn from slots that expire
   // Faults of prefetched units:
-  kPocketsRefilled,      // a bucket refills while servers hold units
+  kPocketsRefilled,      // a bucket refills as if servers held no units
   kPocketsUnseen,        // the same, but only in checks of rules without prefetch
   kLateReturnsTaken,     // a return whose grant has ended is taken for the return of another grant
   kReturnsCountedTwice,  // each return gives its units back twice
   kGrantsOnWrongClock,   // a grant's life is counted by a clock that stands still in a stall
-  kGrantsLeft,           // units that are out do not move with their slot
+  kGrantsLeft,           // units that servers hold do not move with their counter's slot
   kDenialsOutliveReturns,  // one server remembers denials as if no other server could return units
 };
 

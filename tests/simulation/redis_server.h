@@ -97,7 +97,7 @@ class RedisServer {
   std::deque<Command> commands_;
   std::int64_t calls_ = 0;
   int times_taken_ = 0;  // how often the waiting commands were taken
-  std::string swapped_;  // a reply held back by kRepliesSwapped
+  std::string swapped_;  // for kRepliesSwapped: the reply to an earlier call
   std::string error_;
   Duration per_command_ = Duration(20);
   Planted planted_ = Planted::kNothing;

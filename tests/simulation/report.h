@@ -30,7 +30,7 @@ struct Report {
   std::int64_t moved_slots = 0;
   std::int64_t resets = 0;
   std::int64_t reloads = 0;
-  Duration slowest{};   // answer, without the time for which its server and network were stalled
+  Duration slowest{};   // answer, without the time of the network and of stalls
   std::string history;  // every outcome, so that two runs can be compared
 };
 

@@ -251,7 +251,7 @@ void Schedule::Send(Call& call, bool may_lack_patience) {
                [caller, number] { caller->Cancel(number); });
 }
 
-// Some faults occur when there are no calls anymore.
+// Some faults occur only at the end of kLoad.
 void Schedule::ScheduleFaults() {
   const std::uint64_t n = world_.Below(5);
   for (std::uint64_t i = 0; i < n; ++i) {

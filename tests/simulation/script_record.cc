@@ -64,8 +64,8 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   return done;
 }
 
-// A charge enters the slots of a lease in the counter of slots. Counters of other limits already
-// contain the lease's units.
+// A charge after an outage adds the lease's slots to the counter of slots. Counters of other limits
+// already contain the lease's units.
 ChangeResult ChangeOne(const RecordedCheck& recorded, const Held& held, bool admitted,
                        Draft& draft) {
   const Mode mode = recorded.check.asked.demand.mode;

@@ -114,7 +114,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   void MoveKey(const std::string& key) {
     redis_[0]->counters().MoveKey(key, redis_[1]->counters());
   }
-  // Moves the check's slot to the second node. The store's layout does not change.
+  // Moves the key's slot to the second node. The store's layout does not change.
   void MoveSlot(const std::string& key) {
     slots_.BeginMove(key, 1);
     MoveKey(key);

@@ -45,7 +45,7 @@ void Uses::TakeOver(const TrueCounters& before, const TrueCounters& after, Time 
         std::max<std::int64_t>(0, lost->second.counted() - its.counted());
     const std::int64_t still_held = lost->second.granted - its.granted;
     // If the counter also forgot a return of an earlier window, it may have forgotten more units of
-    // this window than the sums say.
+    // this window than `forgotten` says.
     const Time its_now = now + Ahead(now);
     CounterState fresh;
     Open(account.limit, fresh, its_now);
@@ -150,10 +150,11 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
 }
 
 // The units that undos may give back in the interval, in 1/period of a unit. Only checks count that
-// are in flight when the interval begins and are undone in the interval. An undo gives back the
-// check's units, minus those that a bucket without the check would have lost because it was full.
-// But perhaps only undos of other checks had filled the bucket; the undo cannot tell. So units that
-// refilled while those checks were in flight may be used once more.
+// are in flight when the interval begins and are undone in the interval. Without the check, the
+// bucket may have been full for a while, and gained nothing. An undo does not give back the units
+// that the bucket gained in that time. But perhaps only undos of other checks had filled the
+// bucket; the undo cannot tell. So units that refilled while those checks were in flight may be
+// used once more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;
@@ -167,8 +168,8 @@ std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
   return under_way == Duration::max() ? most : std::min(most, limit.rate * under_way.count());
 }
 
-// Judges every interval that begins with one use and ends with another. The time that the clock
-// skips refills the bucket as well, at the rate of the next check.
+// Judges every interval that begins with one use and ends with another. If the clock jumps ahead in
+// the interval, the bucket also refills for the time that the clock skips.
 void Uses::JudgeBucket(const TokenBucket& limit, const Judged& judged,
                        std::vector<std::string>& broken) const {
   std::vector<Units> uses = judged.account.uses;

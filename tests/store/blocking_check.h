@@ -1,5 +1,5 @@
-// A StoreCheck and a StoreReset that a test builds in one line and waits for. All except RunHere
-// submit them on an io thread of the test program.
+// A StoreCheck and a StoreReset that a test builds in one line and waits for. RunHere submits on
+// the calling thread, the other functions on an io thread.
 #pragma once
 
 #include <chrono>

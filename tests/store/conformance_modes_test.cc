@@ -141,7 +141,7 @@ TEST_P(ModesTest, Refund_OfSlidingAlgorithms_GivesTheOldestBackFirst) {
     Check(limit, 5);
     EXPECT_EQ(Refund(limit, 5).remaining, 5);
     clock_.Advance(seconds(60) - Duration(1));
-    EXPECT_EQ(Peek(limit).remaining, 5) << "the newest were given back";
+    EXPECT_EQ(Peek(limit).remaining, 5) << "the refund must give back the oldest units";
     EXPECT_EQ(Refund(limit, 2).remaining, 7);
   }
 }

@@ -191,7 +191,7 @@ TEST_P(SettleTest, Inspect_ReportsTheUnitsHeld_ChangesNothing) {
   }
 }
 
-// All these tokens have been refilled since, so the settlements give none back.
+// Before the settlements, the bucket refills all leased tokens, so the settlements give none back.
 TEST_P(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   for (std::uint8_t i = 0; i < 60; ++i) {
     EXPECT_TRUE(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kConsume, 1000)->admitted);

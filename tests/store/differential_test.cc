@@ -80,9 +80,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The key of each counter must live until, by the check's limit, the counter's state equals that of
-// a new counter. Fixed windows are left out, since windows aligned to the clock end even if nothing
-// is counted in them.
+// A counter's key must live as long as the counter's state matters to the check's limit: until the
+// state equals that of a new counter. Fixed windows are left out, since windows aligned to the
+// clock end even if nothing is counted in them.
 void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<FixedWindow>(*counter.limit)) continue;

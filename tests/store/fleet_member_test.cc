@@ -62,8 +62,8 @@ TEST(FleetMember, Members_CountEachOther_HaveDifferentRanks) {
   EXPECT_TRUE(WaitUntil(seconds(10), agreed));
 }
 
-// A server that has left may return during an outage. If it were not counted, the shares of the
-// other servers would be too large then.
+// A server that has left may return during an outage. If it were not counted, the other servers
+// would then take too large shares of the limits.
 TEST(FleetMember, MemberLeaves_IsStillCounted) {
   const RedisServer redis;
   const Member stays(redis);

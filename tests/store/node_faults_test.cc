@@ -111,7 +111,8 @@ TEST_F(NodeFaults, LateLoop_RestartsTheTimeoutOnce) {
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
-// For example, the process was suspended. Then the silence does not come from Redis.
+// If the loop is late, for example because the process was suspended, this does not show that Redis
+// was silent.
 TEST_F(NodeFaults, LateLoop_DoesNotCountAsSilenceOfTheServer) {
   Begin({.timeout = milliseconds(10), .silence = milliseconds(50)});
   RunIteration([this] { Submit("a"); });

@@ -185,9 +185,9 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
 }
 
 // A server granted a lease in an outage and reports it afterward. If the report is answered late,
-// the holder keeps the lease, and the report is repeated. If the late reply released the lease, the
-// release would be sent after the second report: when the reply arrives, the breaker is open, and
-// then another thread closes it.
+// the holder keeps the lease, and the report is repeated. Here the late reply arrives while the
+// breaker is open, and then another thread closes the breaker. If the late reply released the
+// lease, the release would be sent after the second report.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);

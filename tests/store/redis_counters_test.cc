@@ -21,7 +21,7 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// A store on Redis' own clock, with only the permissions of docs/redis.md: keys must begin with
+// A store on Redis' own clock. It logs in as the user in docs/redis.md, so all keys must begin with
 // "sluice:".
 class RedisCounters : public testing::Test {
  protected:
@@ -97,7 +97,7 @@ struct RateChange {
   std::string key;
   Limit before;
   Limit after;
-  Duration lifetime;  // a check of 99 by `before` matters to `after` for this long
+  Duration lifetime;  // a check of 99 units by `before` matters to `after` for at least this long
 };
 
 // In each change, the new limit needs the counter for longer than the old limit does.

@@ -184,6 +184,7 @@ TEST_F(RedisErrors, ERR_TooManyClients) {
   redis.Text({"CONFIG", "SET", "maxclients", "1"});
   Connect(server.url());
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("ERR") > 3; }));
+  EXPECT_NE(Check(), std::nullopt);
   redis.Text({"CONFIG", "SET", "maxclients", "100"});
   EXPECT_TRUE(store_->WaitUntilReady(kTimeout));
   EXPECT_EQ(Check(), std::nullopt);

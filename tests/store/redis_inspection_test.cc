@@ -35,8 +35,8 @@ class RedisInspection : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + name.size() + 2));
   }
 
-  // Makes the store reconnect until a gauge has a wanted value. The store sends the query after
-  // each login.
+  // Makes the store reconnect until a gauge has a wanted value. The store inspects Redis after each
+  // login.
   bool LogInUntil(RedisServer& server, const std::string& name, auto wanted) {
     return WaitUntil(kTimeout, [&] {
       server.Connect().Integer({"CLIENT", "KILL", "TYPE", "normal"});

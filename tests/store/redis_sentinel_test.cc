@@ -124,12 +124,12 @@ TEST_F(SentinelStore, FirstSentinelsAreGone_NextOneIsAsked) {
 TEST_F(SentinelStore, MasterUnknownToSentinels_IsLogged) {
   RedisSentinels redis({});
   std::string url = redis.Url();
-  url.replace(url.find("/mymaster"), 9, "/another");
+  url.replace(url.find("/mymaster"), 9, "/absent");
   CapturedLog log;
   const auto store = Connect(url);
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(300)));
   store->Stop();
-  EXPECT_EQ(log.CountLines("has no master named another"), 1) << log.text();
+  EXPECT_EQ(log.CountLines("has no master named absent"), 1) << log.text();
 }
 
 TEST_F(SentinelStore, JoinsItsFleet) {

@@ -1,4 +1,4 @@
-// Certificates of a new authority, for redis-server and for a client. With these arguments,
+// Certificates of a new authority, for redis-server and for a client. With `arguments()`,
 // redis-server requires client certificates.
 #pragma once
 

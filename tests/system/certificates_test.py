@@ -217,7 +217,7 @@ class TlsTest(unittest.TestCase):
         running.wait_until(all_new, 40, "the renewed certificate is shown")
         print(f"the renewed certificate was used after {time.monotonic() - began:.1f} s")
         told = "".join(self.sluiced.heard)
-        self.assertEqual(told.count("server.pem has changed"), 1, told)
+        self.assertEqual(told.count("server.pem have changed"), 1, told)
         kept_http.close()
 
 

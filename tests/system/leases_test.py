@@ -3,7 +3,9 @@ the estimate with what was used. The calls come by gRPC, as JSON and from the to
 embedded one or Redis.
 
 Usage: leases_test.py SLUICE SLUICED PYTHON_PROTO
-SETTLED_IN_OUTAGE=50000 and OUTAGE_SECONDS=60 in the environment make the outage of Redis longer.
+
+In the environment, SETTLED_IN_OUTAGE sets the number of settlements while Redis is down, and
+OUTAGE_SECONDS sets the time over which they are spread (default: 2000 and 0).
 """
 
 import concurrent.futures

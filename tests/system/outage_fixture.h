@@ -27,8 +27,9 @@ class OutageTest : public testing::Test {
   // request again.
   Answers Run(const v1::CheckLimitRequest& request, int checks);
 
-  // Sends checks to one server after another, to each until it denies one, but at most kLimit. This
-  // uses up the shares of servers that have received fewer checks than others, on a busy machine.
+  // Sends checks to one server after another, to each until it denies one, but at most kLimit. On a
+  // busy machine, some servers have received fewer checks than others. AskUntilDenied uses up the
+  // rest of their shares of the limit.
   Answers AskUntilDenied(const v1::CheckLimitRequest& request);
 
   // The remaining units in a server's answer, or -1 if the answer has no limit.

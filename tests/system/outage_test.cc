@@ -114,8 +114,9 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
   return found;
 }
 
-// The units that Redis admitted after its last answer to one of the servers. This server does not
-// know that they were admitted, so it admits its share of them again.
+// Each server gets a last answer from Redis. Counts the units that Redis admitted after the
+// earliest of these answers. The server that got it does not know of the units, so it admits its
+// share of them again.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {

@@ -101,7 +101,7 @@ class PrefetchTest(unittest.TestCase):
         return [Server(self.redis, rules or rules_of(self.name)) for _ in range(count)]
 
     def use_up(self, servers, allowed):
-        """Sends checks to all servers until the whole limit is admitted, for which each server must
+        """Sends checks to all servers until the whole limit is admitted. For this, each server must
         use or return the units that it holds. Returns how many checks were allowed in total."""
         def asked():
             nonlocal allowed

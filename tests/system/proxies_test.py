@@ -20,7 +20,7 @@ import running
 SLUICED = sys.argv[1]
 CONFIGS = pathlib.Path(sys.argv[2]) / "docker"
 
-# Only the bursts matter: nothing refills while a test runs.
+# The bucket of `per-client` does not refill while a test runs.
 RULES = """
 domain: web
 rules:
@@ -105,7 +105,7 @@ class Proxy:
         running.wait_until(lambda: running.listens(port), 60, "the proxy listens")
         return port
 
-    def test_1_of_twenty_requests_at_once_ten_pass(self):
+    def test_step1_of_twenty_requests_at_once_ten_pass(self):
         with concurrent.futures.ThreadPoolExecutor(20) as callers:
             answers = list(callers.map(lambda _: ask(self.port, "/pay?id=1"), range(20)))
         self.assertEqual(collections.Counter(status for status, _, _ in answers),
@@ -118,7 +118,7 @@ class Proxy:
             self.assertEqual(headers["RateLimit-Policy"], '"per-client";q=10')
             self.assertRegex(headers["RateLimit"], r'^"per-client";r=0;t=\d+$')
 
-    def test_2_a_client_cannot_bypass_its_limit(self):
+    def test_step2_a_client_cannot_bypass_its_limit(self):
         for _ in range(10):
             ask(self.port, "/pay/2")
         tricks = (("/pay/2?plan=gold&domain=other", {}), ("/%70ay/2", {}), ("//pay/./2", {}),
@@ -131,29 +131,29 @@ class Proxy:
             with self.subTest(path=path, headers=headers):
                 self.assertEqual(ask(self.port, path, headers=headers)[0], 429)
 
-    def test_2_a_client_cannot_make_the_check_invalid(self):
+    def test_step2_a_client_cannot_make_the_check_invalid(self):
         for path in ("/pay/%ff", "/pay/caf%E9", "/pay/" + 7_500 * "a"):
             with self.subTest(path=path):
                 statuses = [ask(self.port, path)[0] for _ in range(11)]
                 self.assertEqual(statuses, 10 * [200] + [429])
 
-    def test_2_headers_of_browsers_do_not_matter(self):
+    def test_step2_headers_of_browsers_do_not_matter(self):
         browser = {"Origin": "https://other.test", "Sec-Fetch-Site": "cross-site"}
         self.assertEqual(ask(self.port, "/", headers=browser)[0:2], (200, "backend"))
         # The proxy may refuse a control character.
         self.assertIn(ask(self.port, "/", headers={"X-Any": "a\x01b"})[0], (200, 400))
 
-    def test_2_a_clients_authorization_reaches_only_the_backend(self):
+    def test_step2_a_clients_authorization_reaches_only_the_backend(self):
         asked, seen_by_sluice = start_backend()
         del self.authorizations[:]
         answer = ask(self.start_proxy(asked), "/", headers={"Authorization": "Bearer client"})
         self.assertEqual(answer[0:2], (200, "backend"))
         self.assertEqual((seen_by_sluice, self.authorizations), ([None], ["Bearer client"]))
 
-    def test_2_a_delay_longer_than_the_proxy_waits_is_a_denial(self):
+    def test_step2_a_delay_longer_than_the_proxy_waits_is_a_denial(self):
         self.assertEqual([ask(self.port, "/slow")[0] for _ in range(3)], [200, 429, 429])
 
-    def test_3_requests_without_a_rule_pass(self):
+    def test_step3_requests_without_a_rule_pass(self):
         self.assertEqual(ask(self.port, "/")[0:2], (200, "backend"))
         for _ in range(11):
             self.assertEqual(ask(self.port, "/pay/3", method="POST")[0], 200)
@@ -162,18 +162,18 @@ class Proxy:
 class FailsOpen:
     """Further tests, for a proxy that has a 429 page and, without Sluice, passes all but logins."""
 
-    def test_4_the_429_page_says_when_to_retry(self):
+    def test_step4_the_429_page_says_when_to_retry(self):
         for _ in range(11):
             _, body, _ = ask(self.port, "/pay/4")
         self.assertRegex(body, r"^Too many requests\. Try again in \d+ s\.$")
 
-    def test_5_the_backends_own_403_is_unchanged(self):
+    def test_step5_the_backends_own_403_is_unchanged(self):
         self.assertEqual(ask(self.port, "/forbidden")[0:2], (403, "backend"))
 
-    def test_5_an_invalid_check_is_not_an_outage(self):
+    def test_step5_an_invalid_check_is_not_an_outage(self):
         self.assertEqual(ask(self.start_proxy(self.sluice, domain=""), "/")[0], 500)
 
-    def test_6_without_sluice_requests_except_logins_pass(self):
+    def test_step6_without_sluice_requests_except_logins_pass(self):
         self.sluiced.kill()
         self.sluiced.wait()
         self.assertEqual(ask(self.port, "/pay/2")[0:2], (200, "backend"))
@@ -210,7 +210,7 @@ class CaddyTest(Proxy, unittest.TestCase):
                       "serving initial configuration",
                       env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"})
 
-    def test_6_without_sluice_no_request_passes(self):
+    def test_step6_without_sluice_no_request_passes(self):
         self.sluiced.kill()
         self.sluiced.wait()
         self.assertEqual(ask(self.port, "/pay/2")[0], 502)

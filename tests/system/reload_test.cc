@@ -1,4 +1,4 @@
-// Reloads of rules. Under load, new rules must be their only effect on callers.
+// Reloads of rules. Under load, a reload must change nothing for callers except the rules.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -75,7 +75,8 @@ TEST_F(ReloadTest, ThousandReloads_UnderLoad_CallersAreNotAffected) {
   constexpr int kReloads = 1'000;
   constexpr int kCallers = 8;
   constexpr char kApplied[] = "rules: 2 in force, ";
-  constexpr char kRefused[] = "rules: refused for 1 mistake; the 2 in force stay";
+  constexpr char kRefused[] =
+      "rules: refused for 1 mistake; until they are fixed, the old rules stay";
   Start(kSetA);
   std::atomic<bool> done = false;
   std::atomic<int> answers = 0, failed = 0, mixed = 0, by_a = 0, by_b = 0;
@@ -146,7 +147,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 10}]
 )yaml";
 
-// As during a rollout: for the whole test, server 0 has the old rules and server 1 the new ones.
+// As during a rollout: server 0 keeps the old rules, and server 1 gets the new rules.
 TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_EachServerAppliesItsOwnLimits) {
   Start(kOld, 2);
   const auto remaining = [&](int server, const std::string& rule) {

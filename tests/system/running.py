@@ -23,7 +23,7 @@ def directory():
 
 
 def start(command, ready, **options):
-    """Starts a process. Returns it, and its first line with `ready`. `heard` gets all lines."""
+    """Starts a process. Returns it, and its first line with `ready`. Its `heard` gets all lines."""
     options.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)

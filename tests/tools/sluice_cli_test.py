@@ -274,7 +274,7 @@ class CheckTest(unittest.TestCase):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen([SLUICE, *hold, *command], **pipes) as holder:
             self.assertEqual(holder.stdout.readline(), "holding\n")
-            # The lease is renewed: its ttl of 1 s ends within these 1500 ms.
+            # Without renewals, the lease would expire within these 1500 ms: its ttl is 1 s.
             denied = run(*hold, "--wait", "1500ms", "--", "echo", "ran")
             self.assertEqual((denied.returncode, denied.stdout), (1, ""), denied.stderr)
             self.assertIn("DENIED  by exports (concurrency 0 of 1 left)", denied.stderr)

@@ -72,6 +72,12 @@ class HoldTest(unittest.TestCase):
         self.assertEqual(process.returncode, exit_status, stderr)
         return stdout, stderr
 
+    def assert_released(self, times=1):
+        leases = [request.lease_id for request in self.server.requests("release")]
+        self.assertEqual(leases, ["a lease"] * times)
+
+
+class LeaseTest(HoldTest):
     def test_exit_status_becomes_the_outcome_of_the_hold(self):
         ok, overload, ignore = 1, 2, 3
         for status, flags, outcome in (
@@ -86,12 +92,6 @@ class HoldTest(unittest.TestCase):
             said = self.server.requests("release")[-1].hold_outcome
             self.assertEqual(said, outcome, (status, flags))
 
-    def assert_released(self, times=1):
-        leases = [request.lease_id for request in self.server.requests("release")]
-        self.assertEqual(leases, ["a lease"] * times)
-
-
-class LeaseTest(HoldTest):
     def test_lease_is_renewed_while_the_command_runs_then_released(self):
         # The ttl is long, so that no renewal is late. A late renewal would be reported on stderr.
         self.server.check = lambda _: granted(ttl=3)
@@ -220,6 +220,13 @@ class NoLeaseTest(HoldTest):
             self.assertIn("no concurrency limit applies", result.stderr)
             self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
             self.assertIn("Other limits:   --lease-ttl 60s holds their units\n", result.stderr)
+
+    def test_with_lease_ttl_if_no_limit_takes_units_hold_exits_2_and_runs_no_command(self):
+        self.server.check = in_turn(allowed(limits=[slots(admitted=True, units=0)]))
+        result = self.hold("echo", "ran", flags=["--lease-ttl", "60s"])
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("no limit applies, or those that apply count an amount", result.stderr)
+        self.assertNotIn("Other limits", result.stderr)
 
     def test_command_runs_without_a_lease_if_unlimited_in_shadow_mode_or_the_store_failed(self):
         unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)

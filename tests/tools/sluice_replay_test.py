@@ -2,7 +2,7 @@
 """`sluice replay` on logs whose counts the test knows.
 
 Usage: sluice_replay_test.py SLUICE SOURCE_DIR
-REPLAYED_LINES=1000000 makes the log of the recount longer.
+REPLAYED_LINES=1000000 makes the log longer that the test counts again by itself.
 """
 
 import collections
@@ -148,7 +148,8 @@ rules:
       - {algorithm: fixed_window, limit: 5, window: 1d}
     missing: skip
 """)
-        # The third request of a exceeds 10 tokens (4 + 4 + 4). For b, the cost of 6 exceeds 5.
+        # The third request of user "a" exceeds the limit of 10 tokens (4 + 4 + 4). The first
+        # request of user "b" costs 6, which exceeds the limit of 5.
         rows = [("a", 4, 1), ("a", 4, 1), ("a", 4, 1), ("b", 1, 6), ("b", 1, 5)]
         objects = "".join(
             json.dumps({"at": (START + i) * 1000, "who": {"id": user}, "n": [tokens], "cost": cost})
@@ -228,7 +229,7 @@ rules:
         self.assertEqual((turned["newly_allowed"], turned["newly_denied"]),
                          (found["newly_denied"], 0))
 
-    def test_suggested_limits_deny_at_most_the_share_when_replayed(self):
+    def test_suggested_limits_deny_at_most_the_given_share_of_requests(self):
         log = self.busy_log()
         for share in (0.1, 5):
             for text in (BUCKET.replace("1/s", "1/m"), BUCKET.replace("1/s", "900/s")):
@@ -237,7 +238,7 @@ rules:
                 suggested = self.write("suggested.yaml", printed)
                 result = self.replay(suggested, log)["result"]
                 self.assertLessEqual(result["denied"], result["checked"] * share / 100)
-                # Limits that are 10 % lower deny more than the share.
+                # Limits that are 10 % lower deny more than this share.
                 def lower(match):
                     return f"{match[1]}{max(1, int(int(match[2]) * 0.9))}"
                 tighter = self.write("tighter.yaml",

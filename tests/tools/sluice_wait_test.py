@@ -92,7 +92,7 @@ class WaitTest(unittest.TestCase):
             self.assertEqual(summary["allowed"], 6)
             self.assertEqual(summary["wait_us"]["count"], 5)
             self.assertGreater(summary["wait_us"]["total"], summary["wait_us"]["max"])
-            # The last permit is due 5 intervals after the first, and its caller sleeps until then.
+            # The last check is due 5 intervals after the first, and its caller sleeps until then.
             self.assertGreaterEqual(summary["seconds"], 1)
 
     def test_one_caller_of_many_checks_asks_again_only_after_its_wait(self):

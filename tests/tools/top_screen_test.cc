@@ -94,6 +94,7 @@ TEST(TopScreen, Filter_ShowsOnlyMatches) {
                       "aa\r"),
               AllOf(HasSubstr("filter: aa "), HasSubstr("shop/aa "), Not(HasSubstr("user="))));
   EXPECT_THAT(Pressed("/bb\x1b"), HasSubstr("shop/aa "));
+  EXPECT_THAT(Pressed("/100\r"), Not(HasSubstr("user="))) << "100 is only in the counts";
 }
 
 TEST(TopScreen, KeyPresses_PauseAndQuit) {
@@ -114,7 +115,7 @@ TEST(TopScreen, ControlCharacters_AreEscaped) {
   FleetState fleet;
   fleet.servers = {{.name = "a", .error = bad}};
   fleet.rules = {{.domain = bad, .rule = bad}};
-  fleet.denied = {{.domain = bad, .rule = bad, .key = bad, .subject = bad, .count = 1},
+  fleet.denied = {{.domain = bad, .rule = bad, .key = bad, .subject = bad, .count = 1, .error = 1},
                   {.digest = bad, .count = 1}};
   TopView view{.filter = ""};
   for (const std::string& text : {TopScreen(fleet, view, 24, 400), TopLines(fleet, view, "now")}) {

@@ -80,7 +80,8 @@ Client::Client(const std::string& target, Options options)
 
 Client::~Client() {
   Close();
-  calls_->Wait();  // for callbacks that use this object
+  keeper_->Stop();
+  calls_->Wait();  // for callbacks that use this object and the keeper
 }
 
 std::size_t Client::Close() { return keeper_->Close(); }

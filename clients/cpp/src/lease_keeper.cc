@@ -49,13 +49,15 @@ bool IsMistake(grpc::StatusCode code) {
 LeaseKeeper::LeaseKeeper(PendingCalls& calls, const Options& options)
     : calls_(calls), options_(options), thread_([this] { Run(); }) {}
 
-LeaseKeeper::~LeaseKeeper() {
+LeaseKeeper::~LeaseKeeper() { Stop(); }
+
+void LeaseKeeper::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& ttl) {

@@ -26,8 +26,9 @@ bool IsMistake(grpc::StatusCode code);
 
 class LeaseKeeper {
  public:
-  // `calls` and `options` must outlive this object. The owner of this object must wait for `calls`:
-  // if the process ends before that, pending releases are lost.
+  // `calls` and `options` must outlive this object. The owner must call Stop, wait for `calls`, and
+  // only then destroy this object, because calls use it until they end. If the process ends before
+  // that, pending releases are lost.
   LeaseKeeper(PendingCalls& calls, const Options& options);
   ~LeaseKeeper();
 
@@ -45,6 +46,9 @@ class LeaseKeeper {
   // Waits, for at most options.drain, until settlements are stored. Returns how many are lost in
   // all.
   std::size_t Close();
+
+  // Ends the thread: nothing is renewed, and no attempt begins any more.
+  void Stop();
 
  private:
   using Clock = std::chrono::steady_clock;

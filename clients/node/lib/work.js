@@ -14,8 +14,8 @@ const PERIOD = 1000;  // ms over which the CPU is measured
 
 const isOverload = (httpStatus) => httpStatus === 429 || httpStatus >= 500;
 
-// 'ok' if there is no error; 'overload' for a timeout, a broken or refused connection, or an HTTP
-// or gRPC status that means overload; otherwise 'ignore'.
+// 'ok' if there is no error; 'overload' for a timeout, a broken or refused connection, too many
+// open files, or an HTTP or gRPC status that means overload; otherwise 'ignore'.
 function outcomeOf(error) {
   if (error === undefined) return 'ok';
   const says = (cause) => cause.name === 'TimeoutError' || CODES.has(cause.code)

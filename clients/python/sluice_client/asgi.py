@@ -17,10 +17,10 @@ class LimitMiddleware:
     app = LimitMiddleware(app, client, "shop").
 
     Each HTTP request is checked in `domain` with the attributes `endpoint` (the path), `method` and
-    `client_ip`, and with those that `attributes(scope)` returns. A denied request gets 429 and
-    Retry-After. If no server answers and the client is CLOSED, a request gets 503. If limits were
-    checked, the response has RateLimit and RateLimit-Policy. The application finds the decision in
-    scope["sluice"]. WebSocket connections are not checked.
+    `client_ip`, and with those that `attributes(scope)` returns. A denied request gets 429, and
+    Retry-After if a retry can succeed. If no server answers and the client is CLOSED, a request
+    gets 503. If limits were checked, the response has RateLimit and RateLimit-Policy. The
+    application finds the decision in scope["sluice"]. WebSocket connections are not checked.
     """
 
     def __init__(self, app: Any, client: Client, domain: str,

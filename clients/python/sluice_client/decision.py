@@ -49,7 +49,7 @@ class Decision(Work):
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Retry-After if denied, and the headers of draft-ietf-httpapi-ratelimit-headers."""
+        """Retry-After if a retry can succeed, and the headers of draft-ietf-httpapi-ratelimit-headers."""
         shown = [(_name(limit), limit) for limit in self.response.limits
                  if not limit.shadow and limit.HasField("limit")]
         headers = []

@@ -36,8 +36,8 @@ local function trim_oldest(state) -- inlined
   end
 end
 
--- The time at which a sub-window leaves the window. `age`: how many places it is older than the
--- newest sub-window.
+-- The time at which a sub-window leaves the window. `age`: 0 for the newest sub-window, 1 for the
+-- one before it, and so on.
 local function leaves_at(limit, state, age) -- inlined
   return state[1] + (limit.segments + 1 - age) * limit.length
 end

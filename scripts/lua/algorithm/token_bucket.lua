@@ -3,8 +3,8 @@
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
--- State:      level (one token is `period`; below zero: debt), time of that level (µs). In Lua, if
---             tokens are out in grants, then their number (grants.lua)
+-- State:      level (one token is `period`; below zero: debt), time of that level (µs). In Lua, a
+--             third number if tokens are out in grants: how many (grants.lua)
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 

@@ -50,7 +50,7 @@ struct EndedHolds {
 // The limit that a counter has learned.
 struct LearnedLimit {
   static constexpr std::int64_t kSlot = 1'000'000;
-  // A learned limit is forgotten if its counter has not changed for this long.
+  // A learned limit is forgotten if no slot is held and the counter has not changed for this long.
   static constexpr Duration kKept = std::chrono::days(1);
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet

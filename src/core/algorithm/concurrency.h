@@ -29,7 +29,7 @@ struct Concurrency : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 100'000;
   // The maximum number of slots of one lease. Each slot is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // A check removes at most this many expired slots more than it takes.
+  // A check that takes n slots removes at most n + kMaxCleared expired slots.
   static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit

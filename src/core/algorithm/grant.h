@@ -46,8 +46,8 @@ struct GrantReturn {
   bool operator==(const GrantReturn&) const = default;
 };
 
-// The units of a counter that are out, counted by when their grants end. Grants that end at
-// about the same time share a generation, so two generations are enough for any number of holders.
+// The units of a counter that are out, grouped by the end of their grants. Grants that end at about
+// the same time share a generation, so two generations are enough for any number of holders.
 struct GrantsOut {
   // A grant is at most 1/kPartOfLevel of the counter's level, and at least kFewest units.
   static constexpr std::int64_t kPartOfLevel = 8;

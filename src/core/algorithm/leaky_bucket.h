@@ -171,7 +171,7 @@ struct LeakyBucket : CommonFacts {
     return TimeToFall(0, state) + (state.last - now);
   }
 
-  // The limit for `share`. The share divides the places and the rate.
+  // The limit for `share`. The share divides `queue` + 1 and the rate.
   LeakyBucket For(const Share& share) const {
     if (share.whole()) return *this;
     LeakyBucket shared = *this;
@@ -196,7 +196,7 @@ struct LeakyBucket : CommonFacts {
  private:
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
-  // The level at `now`, if no check has followed a check of `cost` units that found `before`.
+  // The level at `now` if a check of `cost` units found the state `before`, and no check followed.
   std::int64_t LeftOf(std::int64_t cost, const State& before, Time now) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = now - before.last;

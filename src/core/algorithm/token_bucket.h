@@ -92,8 +92,8 @@ struct TokenBucket : CommonFacts {
     bool operator==(const State&) const = default;
   };
 
-  // The state of a new counter. A bucket that starts empty fills from its first check on, so its
-  // first check is stored even if it is denied.
+  // The state of a new counter. A bucket that starts empty fills from its first check on (peeks do
+  // not count), so that check is stored even if it is denied.
   State New(Time now) const { return {{starts_empty ? 0 : Capacity(), now}, {}}; }
   WriteBack KeepsNew() const { return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo; }
 
@@ -145,8 +145,8 @@ struct TokenBucket : CommonFacts {
     return true;
   }
 
-  // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
-  // still be missing if this check had been the last.
+  // Undoes a check of `cost` units that found the counter as `before`: adds those of its tokens
+  // that would still be missing if this check had been the last.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
   // By how much an undo raises the level of a bucket with enough room. Empty: unknown.
   std::optional<std::int64_t> Unused(const State& state, std::int64_t cost,

@@ -130,9 +130,9 @@ struct WarmingBucket : CommonFacts {
   }
 
   // Undoes a check of `cost` units that found the counter as `before`: restores the permits that
-  // the check spent, and removes the debt that would be left if this check had been the last. Also
-  // stores permits for the part of the price that is already paid, because that time would have
-  // been idle without the check. Later checks keep the prices they paid.
+  // the check spent, and removes the part of its price that would still be unpaid if this check had
+  // been the last. Also stores permits for the part of the price that is already paid, because that
+  // time would have been idle without the check. Later checks keep the prices they paid.
   ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.last < before.last) return {.changed = false, .dropped = cost};
     State after = before;

@@ -137,7 +137,7 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
 
 // A full window admits no hit until it ends, so the quota tells the caller to deny requests itself
 // until then. No quota is set for Sluice's own limits, or if the full limit does not deny the
-// request (quota_mode and shadow_mode), or if the store failed and only this server's share of the
+// request (quota_mode or shadow_mode), or if the store failed and only this server's share of the
 // limit is full.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();

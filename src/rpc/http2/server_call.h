@@ -96,7 +96,8 @@ class ServerCall : public Reusable {
   // Frees the call and returns its stream, for the response.
   CallStream& Release();
 
-  // The caller is gone but the handler has not finished. The call still counts as open.
+  // The call has failed or was canceled, but the handler has not finished. The call still counts as
+  // open.
   void BecomeAbandoned();
   void ReleaseAbandoned();
 

@@ -61,7 +61,7 @@ struct Times {
   Duration ping = std::chrono::seconds(20);        // for the ack of a PING
   Duration notice = std::chrono::seconds(1);       // for the ack of a PING when draining
   Duration linger = std::chrono::seconds(1);       // for the peer to close after the last output
-  Duration no_place = std::chrono::seconds(1);     // the life of a connection without a place
+  Duration no_place = std::chrono::seconds(1);     // life of a connection beyond max_connections
   // If a request is incomplete, or output is not read, for this long, the connection counts as
   // stuck.
   Duration stuck = std::chrono::milliseconds(100);

@@ -72,7 +72,8 @@ void FleetMember::OnReply(const redisReply& reply) {
   if (WantsReconnect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now(),
                   {.what = "answers this server's reports with an error",
-                   .consequence = "its share of the limits does not change until it is counted"});
+                   .consequence = "this server's share of the limits does not change until Redis "
+                                  "accepts a report"});
   asked_.reset();
   view_.connected = true;
   on_view_(view_);

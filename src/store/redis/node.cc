@@ -57,6 +57,7 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
 // A second call does nothing: by then, another Node for the same Redis may use the shared state.
 void Node::Stop() {
   if (std::exchange(stopped_, true)) return;
+  waits_to_connect_ = false;
   connection_.Stop();
   timer_.Cancel();
   inspect_timer_.Cancel();

@@ -3,8 +3,9 @@
 //
 // If no call is in flight, the checks queued during a loop iteration are sent at its end, in one
 // call. If one call is in flight, checks wait for its reply, unless they fill a pack. If two calls
-// are in flight, all checks wait. There is no timer. In Redis, coalesced checks together cost as
-// much as one check, and each further check of a pack costs a third of the first.
+// are in flight, all checks wait. Calls for a single slot of a Cluster are an exception: up to
+// kMaxSlotPacksInFlight are in flight. There is no timer. In Redis, coalesced checks together cost
+// as much as one check, and each further check of a pack costs a third of the first.
 //
 // If only a few checks are queued and all are plain, each is sent in a call of its own, and none
 // waits for another: the script has a fast path for a lone plain check.
@@ -55,7 +56,7 @@ class Packer {
   // Up to this many plain checks cost Redis less in separate calls than in one pack;
   // bench/lone_check measures this.
   static constexpr std::size_t kMaxApart = 4;
-  // More than of other packs, because packs of a single slot are small.
+  // This limit is higher than kMaxPacksInFlight, because packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;
 
   std::unique_ptr<Pack> EmptyPack();

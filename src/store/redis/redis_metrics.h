@@ -23,7 +23,7 @@ class RedisMetrics {
   void OnReady();
   // `cause`: see Connection::Owner.
   void OnDown(std::string_view cause);
-  // The node is no longer used, so the page does not show its state.
+  // The node is no longer used, so the metrics page does not show its state.
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 

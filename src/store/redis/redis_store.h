@@ -44,8 +44,8 @@ class RedisStore final : public Store {
   bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view key) const override;
 
-  // Joins this server's fleet and reports to it. `on_view` is called on io-0. REQUIRES: called at
-  // most once, and not on an io thread.
+  // Adds this server to its fleet: see FleetMember. `on_view` is called on io-0. REQUIRES: called
+  // at most once, and not on an io thread.
   void JoinFleet(redis::FleetMember::OnView on_view);
 
   // Waits until all connections are ready, for at most `at_most`. Returns whether all are ready.

@@ -58,8 +58,8 @@ struct EntryReply {
 class ScriptCall {
  public:
   static constexpr std::size_t kMaxEntries = 64;
-  // The maximum weight of a call, which keeps it well below 1 ms. The weight is the number of
-  // counters, weighted by the cost of their algorithms.
+  // The maximum weight of a call with several entries, which keeps the call well below 1 ms. The
+  // weight is the number of counters, weighted by the cost of their algorithms.
   static constexpr std::size_t kMaxWeight = 128;
 
   void Clear();

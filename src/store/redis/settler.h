@@ -74,7 +74,7 @@ class Settler {
   // further charges are not undone.
   static constexpr std::size_t kMaxDeferred = 10'000;
   static constexpr std::size_t kMaxSettles = 100'000;
-  // The maximum number of counters in all queued settlements. Each takes about 600 bytes.
+  // The maximum number of counters in all queued settlements. A counter takes about 600 bytes.
   static constexpr std::size_t kMaxSettledCounters = 300'000;
   static constexpr std::size_t kAtOnce = 1'000;
   static constexpr std::chrono::milliseconds kRetry{100};

@@ -66,7 +66,7 @@ class ThreadStore::SplitCheck {
     void OnDecided() override { split_.OnPieceDecided(); }
 
     SplitCheck& split_;
-    std::vector<std::size_t> indices_;  // of its counters, in the whole check
+    std::vector<std::size_t> indices_;  // of the piece's counters in the whole check
   };
 
   void OnPieceDecided() {

@@ -284,8 +284,8 @@ void ThreadStore::OnRedirected(Node& node) {
 
 // In-order checks have been sent to a node that imports their counters. Queued in-order checks that
 // use only these counters follow at once, unless an earlier check of such a counter stays queued.
-// If a queued check were sent to `node` first, and the importing node refused an earlier check
-// meanwhile, the queued check might be decided before the earlier one.
+// If they did not follow, they would be sent to `node`. If the importing node refused an earlier
+// check meanwhile, a queued check might be decided before the earlier one.
 void ThreadStore::FollowAsked(Node& node) {
   if (asked_.empty()) return;
   const auto asked = std::exchange(asked_, {});

@@ -3,10 +3,10 @@
 
 Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round, a load generator calls CheckLimit on a
-server with TLS, then on a server without TLS. It has 64 connections with one call at a time. All
-users are equally frequent; the Redis is real. Shows medians: calls a second, and the CPU time per
-call of the server and of the generator. The generator encrypts, too, and shares the machine with
-the server. So on few cores, the throughput shows the cost of both.
+server with TLS, then on a server without TLS. The generator has 64 connections with one call at a
+time. All users are equally frequent; the Redis is real. Shows medians: calls a second, and the CPU
+time per call of the server and of the generator. The generator encrypts, too, and shares the
+machine with the server. So on few cores, the throughput shows the cost of both.
 """
 
 import pathlib

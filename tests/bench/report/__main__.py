@@ -73,8 +73,8 @@ def parse():
                         help="number of rounds; at least 1 (default: 3)")
     parser.add_argument("--warm-up", type=at_least(0.5, float), default=loads.WARM_UP, metavar="S",
                         help="seconds of load before each measurement; at least 0.5 (default: "
-                             f"{loads.WARM_UP:g}); if it is shorter, some of the 100,000 users "
-                             "send their first check during the measurement")
+                             f"{loads.WARM_UP:g}); if it is below the default, some of the "
+                             "100,000 users send their first check during the measurement")
     parser.add_argument("--cases", type=regex, default=re.compile(""), metavar="REGEX",
                         help="measure only the rows whose titles match REGEX")
     parser.add_argument("--json", type=new_file, metavar="FILE",

@@ -66,7 +66,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 1000000000000, window: 1h, prefetch: 100ms}]
 """
 
-# Redis keeps each counter for an hour. A counter's key has 36 bytes.
+# Redis keeps each counter for at least an hour. A counter's key has 41 bytes.
 MEMORY_RULES = """
 domain: m
 rules:

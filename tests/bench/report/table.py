@@ -24,7 +24,7 @@ HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of
 class Line:
     """A line of the table, from the rounds in which all cases of the row were measured.
 
-    None: not measured.
+    None: there is no figure.
     """
 
     title: str

@@ -74,8 +74,8 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// Timeouts are checked while the notice waits for its PING to be answered. They must not end the
-// connection for this PING.
+// Timeouts are checked while the notice's PING is unanswered. They must not end the connection
+// because of this PING.
 TEST(DrainTimesTest, Notice_TimeoutsAreCheckedMeanwhile_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});

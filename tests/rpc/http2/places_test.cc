@@ -1,6 +1,7 @@
-// Which calls get the remaining places: no peer gets more than its share, unknown callers are
-// refused first, and each connection has a few places for probes. When calls end, the places and
-// memory that they used are free again. Also tests which connections make room for new ones.
+// Which calls get the remaining places of ServerOptions::max_calls: no peer gets more than its
+// share, unknown callers are refused first, and each connection has a few places for probes. When
+// calls end, the places and memory that they used are free again. Also tests which connections make
+// room for new ones.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -104,7 +105,7 @@ TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
   EXPECT_EQ(ResetOf(last, 1), std::nullopt);
 }
 
-// 15 KB on the wire are decompressed to 800 KB. All calls are served, but over several iterations,
+// 15 KB on the wire are decompressed to 900 KB. All calls are served, but over several iterations,
 // so that other connections can run in between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");

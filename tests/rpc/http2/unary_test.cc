@@ -214,7 +214,7 @@ TEST_F(UnaryTest, Reset_CrossesTheAnswer_AnswerIsLost) {
   EXPECT_EQ(served_.seen().lost, 1);
 }
 
-TEST_F(UnaryTest, Reset_BeforeTheAnswerIsTaken_AnswerIsLost) {
+TEST_F(UnaryTest, Reset_BeforeTheWholeAnswerIsSent_AnswerIsLost) {
   client_.SetReturnsWindow(false);
   const std::string large(200'000, 'x');
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));

@@ -54,8 +54,9 @@ struct Options {
   std::chrono::milliseconds settle_for{600'000};  // how long the client tries to store a settlement
   std::size_t max_settlements = 10'000;           // how many may wait; further ones are lost
   std::chrono::milliseconds drain{5000};          // how long Close waits for settlements
-  // Whether this process is overloaded. If so, limits with `adapt` learn OVERLOAD even from work
-  // that went well. Usually Above(0.9, 0.9) of load.h; absent: never.
+  // Whether this process is overloaded. If so, work that went well ends with
+  // OVERLOAD, too, which lowers limits with `adapt`. Usually Above(0.9, 0.9) of load.h; absent:
+  // never.
   std::function<bool()> overloaded;
   // Called when a settlement is lost, with the reason, on any thread. Absent: a line to stderr.
   std::function<void(const std::string& why)> lost_settlement;

@@ -252,10 +252,11 @@ public final class SluiceClient implements AutoCloseable {
     return new Reservation(this, leases, first.build());
   }
 
+  // Leaves `check` unchanged: its owner may use it again, also with another client.
   private CheckLimitRequest requestFor(Check check) {
-    CheckLimitRequest.Builder request = check.request;
+    CheckLimitRequest.Builder request = check.request.clone();
     if (options.maxWait != null && !request.hasMaxWait() && !request.hasMaxDelay()) {
-      check.maxWait(options.maxWait);
+      request.setMaxWait(Check.proto(options.maxWait));
     }
     return request.build();
   }

@@ -19,9 +19,9 @@ import sluice.client.SluiceClient;
 /**
  * Limits requests by rules. Each is checked with the attributes {@code endpoint} (the path), {@code method},
  * {@code client_ip}, and with the attributes that {@code attributes} returns. A denied request gets
- * 429 and Retry-After. If no server answers and the client is CLOSED, a request gets 503. If limits
- * were checked, the response has RateLimit and RateLimit-Policy. The application finds the decision
- * in the request's attribute {@link #DECISION}.
+ * 429, and Retry-After if a retry can succeed. If no server answers and the client is CLOSED, a
+ * request gets 503. If limits were checked, the response has RateLimit and RateLimit-Policy. The
+ * application finds the decision in the request's attribute {@link #DECISION}.
  *
  * <p>There are two such classes, one for each name of the servlet API.
  */
