@@ -33,6 +33,9 @@ Result<Address> Address::Parse(std::string_view text) {
     if (address.unix_path.size() > 107) return Malformed(text, "the path is over 107 bytes");
     return address;
   }
+  if (text.find("://") != std::string_view::npos) {
+    return Malformed(text, "a scheme such as http:// is not part of it");
+  }
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return Malformed(text, "no port");
   std::string_view host = text.substr(0, colon);

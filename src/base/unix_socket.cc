@@ -9,14 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fmt/format.h>
-
 namespace sluice {
 namespace {
 
-Error InUse(const std::string& path, const char* by) {
-  return {ErrorCode::kUnavailable, fmt::format("cannot listen on unix:{}: {}", path, by)};
-}
+Error InUse(const char* by) { return {ErrorCode::kUnavailable, by}; }
 
 }  // namespace
 
@@ -35,8 +31,8 @@ bool SomebodyListens(const std::string& path) {
 Result<void> RemoveStaleSocket(const std::string& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISSOCK(found.st_mode)) return InUse(path, "the path exists and is not a socket");
-  if (SomebodyListens(path)) return InUse(path, "in use by another process");
+  if (!S_ISSOCK(found.st_mode)) return InUse("the path exists and is not a socket");
+  if (SomebodyListens(path)) return InUse("in use by another process");
   unlink(path.c_str());
   return {};
 }

@@ -190,7 +190,8 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
       std::string name = Lowercase(part.substr(0, at));
       if (at == part.npos || name.empty() ||
           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != name.npos) {
-        return NotAllowed(text, fmt::format("name{}value, separated by commas", between));
+        return InvalidArgument(fmt::format(  // without the text: a value may be secret
+            "found a part of another form; allowed is name{}value, separated by commas", between));
       }
       pairs.emplace_back(std::move(name), part.substr(at + 1));
     }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -257,20 +259,25 @@ class Builder {
 
   Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
     if (!IsHeaderName(header)) return Wrong(name, header, "the name of a header");
+    // Also if the header is absent: otherwise, the client would choose whether the URL is valid.
+    if (!attributes_.insert(name).second) return GivenTwice(name);
     const auto value = ValueOf(request_.headers, header);
     if (!value) return value.error();
     if (value->empty()) return {};
-    return TakeAttribute(name, AttributeOf(path_only ? PathOf(*value) : std::string(*value)));
+    const std::string attribute = AttributeOf(path_only ? PathOf(*value) : std::string(*value));
+    check_.mutable_attributes()->insert({name, attribute});
+    return {};
   }
 
   Result<void> TakeAttribute(const std::string& name, std::string value) {
-    auto& attributes = *check_.mutable_attributes();
-    if (!attributes.insert({name, std::move(value)}).second) return GivenTwice(name);
+    if (!attributes_.insert(name).second) return GivenTwice(name);
+    check_.mutable_attributes()->insert({name, std::move(value)});
     return {};
   }
 
   const HttpRequest& request_;
   v1::CheckLimitRequest check_;
+  std::set<std::string> attributes_;  // given so far
   std::optional<int> deny_status_;
   std::optional<Duration> max_wait_;
 };

@@ -32,13 +32,16 @@ std::string Harmless(std::string text) {
   return text;
 }
 
-// Whether the length of the body is known. Beast treats a request whose last coding is not
-// "chunked" as one without a body, and would read its body as the next request. RFC 9112,
+// Whether every server agrees where the body ends. Beast treats a request whose last coding is not
+// "chunked" as one without a body, and would read its body as the next request. It also accepts
+// other codings before "chunked", and parameters, which another server may not know. RFC 9112,
 // sections 6.1 and 6.3.
 bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
   const auto& message = parser.get();
-  if (message.find(http::field::transfer_encoding) == message.end()) return true;
-  return parser.chunked() && message.version() >= 11;
+  const auto lines = message.count(http::field::transfer_encoding);
+  if (lines == 0) return true;
+  const auto coding = message[http::field::transfer_encoding];
+  return lines == 1 && boost::beast::iequals(coding, "chunked") && message.version() >= 11;
 }
 
 // Whether there is one Host, as RFC 9112, section 3.2 requires. In HTTP/1.0, Host may be absent.

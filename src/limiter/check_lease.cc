@@ -30,18 +30,21 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// Adds to `name` the counters from which the check took slots, if `taken_by` decided them. A shadow
-// rule takes slots only if all of its limits admit the request.
+// A shadow rule takes nothing unless all of its limits admit the request.
+bool RuleAdmits(const LimitAnswer& limit, std::span<const LimitAnswer> limits) {
+  return std::ranges::all_of(limits, [&](const LimitAnswer& other) {
+    return other.rule != limit.rule || other.verdict.admitted;
+  });
+}
+
+// Adds to `name` the counters from which the check took slots, if `taken_by` decided them.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
     const LimitAnswer& limit = limits[i];
     const bool here = limit.source == taken_by && limit.state_known;
     if (!here || !TakesSlots(check.counters[i])) continue;
-    const bool taken = std::ranges::all_of(limits, [&](const LimitAnswer& other) {
-      return other.rule != limit.rule || other.verdict.admitted;
-    });
-    if (taken) name.AddSlots(check.counters[i]);
+    if (RuleAdmits(limit, limits)) name.AddSlots(check.counters[i]);
   }
 }
 
@@ -157,6 +160,9 @@ std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const Li
                                      CheckLease::AddedCharges charges, Fallback& fallback,
                                      LeaseName& name) {
   if (check.demand.mode != Mode::kConsume) return std::nullopt;
+  const bool takes = std::ranges::any_of(
+      limits, [&](const LimitAnswer& limit) { return RuleAdmits(limit, limits); });
+  if (!takes) return std::nullopt;
   name.local = !IsDecidedBy(limits, Source::kStore);
   name.SetTaken(name.local ? fallback.clock.Now() : check.decided_at);
   for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -185,6 +191,7 @@ std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const Li
 Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
                                  std::vector<LimitAnswer>& limits) {
   if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
+  may_lease_ = request.may_lease;
   return request.lease_ttl ? PrepareUnits(check, request, limits, name_)
                            : PrepareSlots(check, request.may_lease, name_);
 }
@@ -192,7 +199,7 @@ Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
 std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
                                             std::span<const LimitAnswer> limits,
                                             AddedCharges charges, Fallback& fallback) {
-  if (!check.lease) return std::nullopt;
+  if (!check.lease || !may_lease_) return std::nullopt;
   return check.leases_units ? NameUnits(check, limits, charges, fallback, name_)
                             : NameSlots(check, limits, fallback, name_);
 }

@@ -27,7 +27,8 @@ class CheckLease {
   Result<void> Prepare(StoreCheck& check, const CheckRequest& request,
                        std::vector<LimitAnswer>& limits);
 
-  // The lease that the admitted `check` has taken, if any. If this server granted the lease without
+  // The lease that the admitted `check` has taken, if any. None if the caller may not take leases:
+  // slots of shadow rules are then free when they expire. If this server granted the lease without
   // the store, the lease is added to the pending leases of `fallback`. `charges`:
   // FailurePolicy::added_charges().
   using AddedCharges = std::span<const std::optional<PendingCharges::Added>>;
@@ -36,6 +37,7 @@ class CheckLease {
 
  private:
   LeaseName name_;
+  bool may_lease_ = true;
 };
 
 }  // namespace sluice

@@ -187,7 +187,7 @@ std::string DecisionText(const v1::CheckLimitRequest& request,
   }
   if (!allowed && response.has_retry_after()) {
     line += fmt::format("  retry in {}", HumanDuration(ToDuration(response.retry_after())));
-  } else if (!allowed) {
+  } else if (!allowed && !WasCharged(request, response)) {
     line += "  a retry cannot help";
   }
   return fmt::format("{}{}\n", line, SourceText(response.source()));

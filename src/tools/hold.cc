@@ -169,7 +169,10 @@ bool EmptyUsage(const std::string& path) {
   std::error_code error;
   if (!path.empty()) std::filesystem::resize_file(path, 0, error);
   using std::errc;
-  if (!error || error == errc::no_such_file_or_directory || error == errc::invalid_argument) {
+  if (error == errc::no_such_file_or_directory) {
+    const auto folder = std::filesystem::absolute(path).parent_path();
+    if (std::error_code ignored; std::filesystem::exists(folder, ignored)) return true;
+  } else if (!error || error == errc::invalid_argument) {
     return true;
   }
   Say("{} cannot be emptied ({}), so the command was not run\n", path, error.message());

@@ -185,6 +185,15 @@ TEST_F(LeaseTest, OnlyAShadowRule_LeaseIsTakenIfTheRuleAdmits) {
   EXPECT_EQ(Remaining(), 1);
 }
 
+TEST_F(LeaseTest, CallerMayNotLease_SlotsOfAShadowRuleAreNotLeased) {
+  SetRules({InShadow(RuleOf("tomorrow", {Slots(1)}))});
+  CheckRequest request;
+  request.may_lease = false;
+  const CheckAnswer answer = Ask(request);
+  EXPECT_EQ(answer.decision, Decision::kAllowed);
+  EXPECT_FALSE(answer.lease);
+}
+
 TEST_F(LeaseTest, ShadowRule_DoesNotShortenTheLease) {
   SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(5, seconds(1))}))});
   EXPECT_EQ(Check().lease->ttl, seconds(30));

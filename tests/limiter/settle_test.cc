@@ -123,6 +123,16 @@ TEST_F(SettleTest, ShadowRuleHasDenied_ItsUnitsAreNotCounted) {
 }
 
 // An estimate may be 0.
+TEST_F(SettleTest, OnlyAShadowRule_LeaseIsTakenIfTheRuleAdmits) {
+  Rule shadow = RuleOf("shadow", {Of({{"tokens"}}, PerMinute(10))});
+  shadow.shadow = true;
+  SetRules({shadow});
+  const std::string id = Take(Leased(8));
+  EXPECT_EQ(Take(Leased(3)), "") << "allowed, but nothing was taken";
+  EXPECT_EQ(Outcome(id, {{"tokens", 1}}), LeaseOutcome::kSettled);
+  EXPECT_NE(Take(Leased(3)), "");
+}
+
 TEST_F(SettleTest, NothingWasTaken_UsedUnitsAreCounted) {
   SetTokenRule();
   EXPECT_EQ(Outcome(Take(Leased(0)), {{"tokens", 30}}), LeaseOutcome::kSettled);

@@ -127,6 +127,8 @@ TEST_F(SentinelStore, MasterUnknownToSentinels_IsLogged) {
   url.replace(url.find("/mymaster"), 9, "/absent");
   CapturedLog log;
   const auto store = Connect(url);
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout,
+                        [&] { return log.CountLines("has no master named absent") > 0; }));
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(300)));
   store->Stop();
   EXPECT_EQ(log.CountLines("has no master named absent"), 1) << log.text();

@@ -228,6 +228,8 @@ class LeasesTest:
         usage.unlink()
         usage.mkdir()
         self.assertIn("usage cannot be emptied", self.sluice(*hold, "true", status=2))
+        hold = tuple(usage / "absent" / "usage" if word is usage else word for word in hold)
+        self.assertIn("usage cannot be emptied", self.sluice(*hold, "true", status=2))
         self.assertEqual(self.left(), [7, 370], "nothing was used")
 
     def test_sluice_hold_that_cannot_settle_says_how_to_settle_later(self):

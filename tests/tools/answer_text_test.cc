@@ -144,7 +144,7 @@ TEST(AnswerText, Charge_WithinOrOverTheLimit_SaysCharged) {
   limit.mutable_retry_after()->set_seconds(2);
   limit.set_units(1);
   EXPECT_EQ(DecisionText(request, response),
-            "CHARGED over the limit  by tokens (token_bucket 0 of 10 left)  a retry cannot help\n");
+            "CHARGED over the limit  by tokens (token_bucket 0 of 10 left)\n");
   response.set_decision(v1::DECISION_ALLOWED);
   EXPECT_EQ(DecisionText(request, response), "CHARGED  by tokens (token_bucket 0 of 10 left)\n");
   EXPECT_TRUE(WasCharged(request, response));
