@@ -31,7 +31,7 @@ pid_file=build/run/sluiced.pid
 
 answers() { "$bin/sluice" check "${request[@]}" --peek --addr "$grpc" >/dev/null 2>&1 || (($? == 1)); }
 
-# Prints the pid of the server that this script has left running. Fails if there is none.
+# Prints the pid of the server that an earlier run of this script started. Fails if it has ended.
 our_pid() {
   local pid
   pid=$(cat "$pid_file" 2>/dev/null) && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == sluiced ]] &&

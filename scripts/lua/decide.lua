@@ -48,7 +48,7 @@ local function deciders(run)
     error('the key holds a counter of an unknown format: ' .. keys[k], 0)
   end
 
-  -- The state that Redis holds as a string; nil if there is none.
+  -- Returns the state that Redis holds as a string, or nil if Redis has no string for the key.
   local function unpack_string(k, kind)
     local value, fields = strings[k], kind.fields
     if not value then

@@ -54,7 +54,7 @@ class Credentials {
 
   Credentials() = default;
   Result<void> LoadTls(const Settings& settings);
-  // When the first of our certificates expires, in seconds of Unix time. Infinity if there is none.
+  // The earliest expiry of our certificates, in seconds of Unix time; infinity if none is set.
   double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;

@@ -10,12 +10,6 @@
 #include <cstring>
 
 namespace sluice {
-namespace {
-
-Error InUse(const char* by) { return {ErrorCode::kUnavailable, by}; }
-
-}  // namespace
-
 // Connects without blocking. So a process whose backlog is full counts as listening, too.
 bool SomebodyListens(const std::string& path) {
   sockaddr_un address{};
@@ -31,8 +25,10 @@ bool SomebodyListens(const std::string& path) {
 Result<void> RemoveStaleSocket(const std::string& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISSOCK(found.st_mode)) return InUse("the path exists and is not a socket");
-  if (SomebodyListens(path)) return InUse("in use by another process");
+  if (!S_ISSOCK(found.st_mode)) {
+    return Error{ErrorCode::kUnavailable, "the path exists and is not a socket"};
+  }
+  if (SomebodyListens(path)) return Error{ErrorCode::kUnavailable, "in use by another process"};
   unlink(path.c_str());
   return {};
 }

@@ -41,8 +41,8 @@ struct YamlItemStream {
 // size of all copies is bounded.
 enum class YamlAliases { kRefused, kResolved };
 
-// Parses `text` and returns its document; kNull if there is none. Appends mistakes to `errors`,
-// with `file` as the file name; after a syntax error the node is kRefused.
+// Parses `text` and returns its document; kNull if `text` has no document. Appends mistakes to
+// `errors`, with `file` as the file name; after a syntax error the node is kRefused.
 YamlNode ReadYaml(std::string_view file, std::string_view text, const YamlItemStream& stream,
                   Diagnostics& errors, YamlAliases aliases = YamlAliases::kRefused);
 

@@ -3,7 +3,7 @@
 // hash finds a group of four entries, each of one cache line.
 //
 // Thread-safe. Holds at most kMaxCounters. If a group is full, an entry that counts nothing is
-// evicted. If there is none, the least recently seen entry is evicted.
+// evicted. If all entries count something, the least recently seen entry is evicted.
 #pragma once
 
 #include <array>

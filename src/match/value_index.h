@@ -46,9 +46,9 @@ class ValueIndex {
     std::int32_t parent = -1;
     EntryIds entries;
   };
-  // An entry with an exact value, and the position of the previous entry with the same value, or -1
-  // if there is none. Most values have one entry, so a vector for each value would need more memory
-  // than the value itself.
+  // An entry with an exact value, and the position of the previous entry with the same value; -1
+  // for the first entry. Most values have one entry, so a vector for each value would need more
+  // memory than the value itself.
   struct Link {
     EntryId entry;
     std::int32_t before;

@@ -26,7 +26,7 @@ class Call {
  public:
   virtual ~Call() = default;
 
-  // The caller's deadline, or SteadyTime::max() if there is none.
+  // The caller's deadline; SteadyTime::max() if the caller has set no deadline.
   virtual SteadyTime deadline() const = 0;
 
   // The time at which the server began to receive the request.

@@ -183,7 +183,7 @@ bool EmptyUsage(const std::string& path) {
 // command is not run. Returns the exit status.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
                  bool& was_run) {
-  const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
+  const Duration wait = ToDuration(admission.answer.wait());  // zero if the answer has no wait
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
     return kExitSignaled + signal->number;
   }

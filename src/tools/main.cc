@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   sluice::SetUpCommandLog();
   CLI::App app("Command-line tool for Sluice servers.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
-  app.require_subcommand(0, 1);  // if there is none, main prints the help
+  app.require_subcommand(0, 1);  // without a subcommand, main prints the help
   app.failure_message(CLI::FailureMessage::simple);
 
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands;

@@ -8,96 +8,16 @@
 #include <functional>
 #include <string>
 
-#include "base/notification.h"
-#include "limiter/check_call.h"
-#include "store/memory/memory_store.h"
-#include "tests/support/captured_log.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/wait_until.h"
+#include "tests/app/rule_reloader_fixture.h"
 
 namespace sluice::test {
 namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
-
-constexpr std::chrono::seconds kTimeout(10);
-
-// A domain with one rule, named `name`.
-std::string RuleNamed(const std::string& name, const std::string& limit = "limit: 5, window: 1h") {
-  return "domain: shop\nrules:\n  - name: " + name +
-         "\n    limits:\n      - {algorithm: " + "fixed_window, " + limit + "}\n";
-}
-
-class Call final : public CheckCall {
- public:
-  using CheckCall::CheckCall;
-
-  // Takes a unit. Returns the units that are left. REQUIRES: the rules have exactly one limit.
-  std::int64_t TakeOne() {
-    request.domain = "shop";
-    Start();
-    return remaining_;
-  }
-
- private:
-  void OnAnswer(const Result<CheckAnswer>& answer) override {
-    remaining_ = static_cast<std::int64_t>(answer.value().limits.at(0).verdict.remaining);
-  }
-
-  std::int64_t remaining_ = -1;
-};
-
-class RuleReloaderTest : public testing::Test {
- protected:
-  void Start(const fs::path& directory, milliseconds second_look = milliseconds(40)) {
-    reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_},
-                      RuleReloader::Options{.sources = {.directory = directory},
-                                            .settle = milliseconds(20),
-                                            .second_look = second_look},
-                      IndexRules({.own = ReadRuleFiles(directory), .envoy = {}}));
-  }
-
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    const auto rules = limiter_.rules();
-    for (const IndexedRule& rule : rules->index->rules()) {
-      names.push_back(rule.rule.name);
-    }
-    return names;
-  }
-
-  bool WaitForRules(const std::vector<std::string>& names) {
-    return WaitUntil(kTimeout, [&] { return Names() == names; });
-  }
-
-  bool WaitForLines(std::string_view with, std::size_t count = 1) {
-    return WaitUntil(kTimeout, [&] { return log_.Lines(with).size() >= count; });
-  }
-
-  double Metric(const std::string& name) { return metrics_.GaugeFor(name, "").Value(); }
-
-  // Replaces the file by a rename, so nobody reads half a file.
-  void Put(const std::string& text) {
-    fs::rename(dir_.Write("next", text), dir_.path() / "rules/a.yaml");
-  }
-
-  CapturedLog log_;
-  TempDir dir_;
-  ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
-  MetricsRegistry metrics_;
-  MemoryStore store_{clock_, {}};
-  Fallback fallback_{clock_};
-  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
-                   {}};
-  Call call_{limiter_};
-  std::optional<RuleReloader> reloader_;
-};
 
 // RuleWatch's test covers more ways in which a directory can change.
 TEST_F(RuleReloaderTest, FilesChange_NewRulesAreActive) {
@@ -406,101 +326,6 @@ TEST_F(RuleReloaderTest, ConcurrentReloads_AllAreAnswered) {
   }
   for (Thread& asker : askers) asker.Join();
   EXPECT_EQ(applied, 160);
-}
-
-// A control plane's set of rules. It has one rule, which counts by `key`.
-envoy::RuleResources ResourcesOf(const std::string& version, const std::string& key) {
-  Diagnostics errors;
-  YamlNode root = ReadYaml("",
-                           "domain: edge\ndescriptors: [{key: '" + key +
-                               "', rate_limit: {unit: hour, requests_per_unit: 5}}]",
-                           {}, errors);
-  return {.id = {.version = version, .fingerprint = key, .resources = 1},
-          .documents = {{.name = "resources[0]", .root = std::move(root)}}};
-}
-
-class OfferedRulesTest : public RuleReloaderTest {
- protected:
-  // Offers the set and waits until it is in force or refused. Returns the mistakes.
-  std::vector<std::string> Offer(envoy::RuleResources set) {
-    Notification done;
-    std::vector<std::string> mistakes;
-    reloader_->Offer(std::move(set), [&](const auto& found) {
-      mistakes = found;
-      done.Notify();
-    });
-    done.Wait();
-    return mistakes;
-  }
-};
-
-TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptySetIsValid) {
-  dir_.Write("rules/a.yaml", RuleNamed("a"));
-  Start(dir_.path() / "rules");
-  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
-  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
-  EXPECT_THAT(Offer(ResourcesOf("2", "team")), IsEmpty());
-  EXPECT_THAT(Names(), ElementsAre("a", "team", "(override)"));
-  EXPECT_THAT(Offer({.id = {.version = "3", .fingerprint = "", .resources = 0}, .documents = {}}),
-              IsEmpty());
-  EXPECT_THAT(Names(), ElementsAre("a"));
-}
-
-TEST_F(OfferedRulesTest, BadSet_IsRefused_LastGoodSetStaysEvenIfFilesChange) {
-  dir_.Write("rules/a.yaml", RuleNamed("a"));
-  Start(dir_.path() / "rules");
-  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
-  EXPECT_THAT(Offer(ResourcesOf("2", "")), ElementsAre(HasSubstr("descriptors[0].key")));
-  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
-  Put(RuleNamed("b"));
-  EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
-}
-
-// Otherwise the set would be lost, because a control plane does not send a refused set again.
-TEST_F(OfferedRulesTest, FilesHaveMistakes_GoodSetWaitsUntilTheyAreFixed) {
-  dir_.Write("rules/a.yaml", RuleNamed("a"));
-  Start(dir_.path() / "rules");
-  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
-  Put("domain: shop\nrules:\n  - {nam: c}\n");
-  std::atomic<int> answers = 0;
-  reloader_->Offer(ResourcesOf("2", "team"), [&](const auto& mistakes) {
-    EXPECT_THAT(mistakes, IsEmpty());
-    ++answers;
-  });
-  EXPECT_FALSE(reloader_->Reload().applied);
-  EXPECT_EQ(answers, 0);
-  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
-  Put(RuleNamed("b"));
-  EXPECT_TRUE(WaitForRules({"b", "team", "(override)"}));
-  EXPECT_TRUE(reloader_->Reload().unchanged);
-  EXPECT_EQ(answers, 1);
-}
-
-TEST_F(OfferedRulesTest, FilesAndSetHaveMistakes_SetIsRefused_FilesAreReadWhenFixed) {
-  dir_.Write("rules/a.yaml", RuleNamed("a"));
-  Start(dir_.path() / "rules");
-  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
-  Put("domain: shop\nrules:\n  - {nam: c}\n");
-  EXPECT_THAT(Offer(ResourcesOf("2", "")), Contains(HasSubstr("descriptors[0].key")));
-  Put(RuleNamed("b"));
-  EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
-}
-
-// The set waited for the files. With the fixed files, it has a mistake.
-TEST_F(OfferedRulesTest, WaitingSetConflictsWithTheFixedFiles_SetIsRefused_FilesAreInForce) {
-  dir_.Write("rules/a.yaml", RuleNamed("a"));
-  Start(dir_.path() / "rules");
-  Put("domain: shop\nrules:\n  - {nam: c}\n");
-  Notification refused;
-  reloader_->Offer(ResourcesOf("2", "team"), [&](const auto& mistakes) {
-    EXPECT_THAT(mistakes, Not(IsEmpty()));
-    refused.Notify();
-  });
-  EXPECT_FALSE(reloader_->Reload().applied);
-  Put("domain: edge\nrules:\n  - {name: e, limits: [{algorithm: fixed_window, limit: 5, window: "
-      "1h}]}\n");
-  EXPECT_TRUE(WaitForRules({"e"}));
-  refused.Wait();
 }
 
 }  // namespace

@@ -102,6 +102,15 @@ TEST(Settings_WrongToken, IsNotInTheMessage) {
   }
 }
 
+TEST(Settings_XdsHeaders, WrongPart_IsNotInTheMessage) {
+  for (const char* const headers : {"authorization sesame", "authorization:Bearer a,sesame"}) {
+    const auto settings = ReadSettings(Texts{"--envoy-xds-headers", headers}, {});
+    ASSERT_FALSE(settings);
+    EXPECT_THAT(settings.error().message, HasSubstr("allowed is name:value, separated by commas"));
+    EXPECT_THAT(settings.error().message, Not(HasSubstr("sesame")));
+  }
+}
+
 TEST(Settings_FromFile, EveryErrorHasItsPlace) {
   const test::TempDir dir;
   const std::string file = dir.Write("s.yaml", "redis: {timeot: 1ms}\ngrpc: [1]\nhttp: nowhere\n");

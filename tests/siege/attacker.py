@@ -88,7 +88,7 @@ def frames_of(received):
 
 
 def error_of(received):
-    """The error code of the last GOAWAY; None if there is none."""
+    """The error code of the last GOAWAY; None without a GOAWAY."""
     code = None
     for kind, _, _, payload in frames_of(received or b""):
         if kind == http2.GOAWAY:

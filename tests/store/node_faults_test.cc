@@ -337,6 +337,13 @@ TEST_F(NodeFaults, NodeHasLostItsFirstConnection_ChecksFailAtOnce) {
   LogIn();
 }
 
+TEST_F(NodeFaults, NodeIsStoppedBeforeItsFirstConnection_ChecksFailAtOnce) {
+  unconnected_ = redis::Node::WhenUnconnected::kWait;
+  Create({});
+  loop_.RunIteration([this] { node_->Stop(); });
+  EXPECT_EQ(Submit("a").failure(), StoreFailure::kUnreachable);
+}
+
 TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {

@@ -57,6 +57,12 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
 
   // Starts again with a new node, and waits until it is ready.
   void Begin(const redis::NodeOptions& options, bool inspects = false) {
+    Create(options, inspects);
+    LogIn();
+  }
+
+  // Like Begin, but the node is not connected yet.
+  void Create(const redis::NodeOptions& options, bool inspects = false) {
     End();
     const redis::ServerAccess access;
     settler_.emplace(loop_, metrics_, options.listener,
@@ -71,7 +77,6 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
                                         .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
     node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_, unconnected_);
-    LogIn();
   }
 
   void End() {

@@ -50,7 +50,7 @@ class ManualLoop final : public net::Loop {
   std::unique_ptr<net::ConnectAttempt> Connect(const Address&, Duration, net::FlushStage stage,
                                                net::ConnectDone done) override;
 
-  // The newest connection, or null if it was destroyed or there is none.
+  // The newest connection; null if it was destroyed, or if nothing has connected yet.
   Wire* wire() const { return wire_; }
 
  private:

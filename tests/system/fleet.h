@@ -89,7 +89,8 @@ class Fleet {
 v1::CheckLimitRequest CheckOf(const std::string& domain, const std::string& endpoint,
                               const std::string& user = "");
 
-// The status of the rule's first limit in an answer, or nullptr if there is none.
+// The status of the rule's first limit in an answer, or nullptr if the answer has no limit of this
+// rule.
 const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
 
 int CountAllowed(const Answers& answers);

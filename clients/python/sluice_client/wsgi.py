@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class LimitWSGIMiddleware:
     """app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop") for Flask.
 
-    Like LimitMiddleware, but for WSGI. `attributes` is a function of the environ. The application
+    Like LimitMiddleware, but for WSGI, so `attributes(environ)` gets WSGI's environ. The application
     finds the decision in environ["sluice"].
     """
 

@@ -31,7 +31,7 @@ local function pack_member(state, sum, units) -- inlined
 end
 
 -- The entry at a rank (0: the oldest, -1: the newest) as time, member, sum, units, offset,
--- refunded; nil if there is none.
+-- refunded; nil if no entry has this rank.
 local function entry_at(key, rank) -- inlined
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then

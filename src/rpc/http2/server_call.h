@@ -51,7 +51,7 @@ class ServerCall : public Reusable {
   // The buffered part of the request.
   struct Backlog {
     std::size_t bytes = 0;
-    std::size_t expected = 0;  // length of the incomplete message; 0 if there is none
+    std::size_t expected = 0;  // length of the incomplete message; 0: no message
     bool paused = false;       // the handler has paused reading, or messages wait for their turn
   };
 

@@ -23,8 +23,8 @@ bool IsArray(const redisReply& reply, std::size_t elements) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
 }
 
-// The IP address in the metadata of a node, or "" if there is none. `server` is the node as an
-// array: host, port, id, metadata. The metadata is a list of keys and values.
+// The IP address in the metadata of a node; "" if the metadata has no address. `server` is the node
+// as an array: host, port, id, metadata. The metadata is a list of keys and values.
 std::string_view IpOf(const redisReply& server) {
   if (server.elements < 4 || !IsArray(*server.element[3], 2)) return {};
   const redisReply& more = *server.element[3];

@@ -42,7 +42,7 @@ Error Malformed(std::string_view why) {
   return InvalidArgument(fmt::format("{}; allowed is {}", why, kForms));
 }
 
-// Splits `text` at the first `separator`; the second part is empty if there is none.
+// Splits `text` at the first `separator`. Without a separator, the second part is empty.
 std::pair<std::string_view, std::string_view> Split(std::string_view text, char separator) {
   const auto at = text.find(separator);
   if (at == std::string_view::npos) return {text, {}};

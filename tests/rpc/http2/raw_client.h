@@ -30,7 +30,7 @@ struct RawReply {
   std::optional<int> reset;  // code of RST_STREAM
   int data_frames = 0;
 
-  // grpc-status, or -1 if there is none.
+  // grpc-status; -1 if the response has no grpc-status.
   int status() const;
   // grpc-message, not decoded.
   std::string message() const;
