@@ -103,7 +103,9 @@ TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   CapturedLog log;
   const auto store = Connect(redis.Url());
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(50)));
-  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }))
+  // Sentinels ask for roles every 10 s, and repair a wrong role only after some more seconds.
+  // Together this takes about 30 s.
+  EXPECT_TRUE(WaitUntil(2 * kTopologyTimeout, [&] { return Decides(*store); }))
       << "the sentinels repair it";
   store->Stop();
   EXPECT_THAT(log.text(), HasSubstr("it is not a master"));
