@@ -16,13 +16,21 @@
 
 namespace sluice {
 
-std::size_t Hash(std::string_view bytes) {
+namespace {
+
+std::uint64_t Seed() {
   static const auto seed = std::bit_cast<Hash128>(RandomBytes()).low;
-  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+  return seed;
 }
 
-Hash128 KeyedHash(std::string_view bytes, std::uint64_t secret) {
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), secret);
+}  // namespace
+
+std::size_t Hash(std::string_view bytes) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), Seed());
+}
+
+Hash128 WideHash(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), Seed());
   return {hash.low64, hash.high64};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,8 +33,33 @@ inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
   return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
 }
 
-// XXH3 with 128 bits, so that accidental collisions are negligible.
-Hash128 KeyedHash(std::string_view bytes, std::uint64_t secret);
+// XXH3 with 128 bits, so that accidental collisions are negligible, and with a random seed for each
+// process. Never stored. Thread-safe.
+Hash128 WideHash(std::string_view bytes);
+
+// A key with its hash, for keys that are searched in several tables. Refers to the bytes of the
+// key.
+class HashedKey {
+ public:
+  HashedKey() = default;  // the empty key, with the hash 0
+  template <std::convertible_to<std::string_view> Text>
+  HashedKey(const Text& key)  // NOLINT(google-explicit-constructor): it stands for its text
+      : text_(key), hash_(WideHash(text_)) {}
+
+  operator std::string_view() const { return text_; }  // NOLINT(google-explicit-constructor)
+  std::size_t size() const { return text_.size(); }
+  std::size_t hash() const { return static_cast<std::size_t>(hash_.low); }
+  const Hash128& wide_hash() const { return hash_; }
+
+  template <std::convertible_to<std::string_view> Text>
+  bool operator==(const Text& key) const {
+    return text_ == std::string_view(key);
+  }
+
+ private:
+  std::string_view text_;
+  Hash128 hash_;
+};
 
 // The first 128 bits of the SHA-256 of `bytes`.
 std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes);

@@ -131,7 +131,12 @@ RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) 
     if (IsRuleFile(*entries, choice)) names.push_back(entries->path().string());
   }
   if (error) {
-    texts.errors.push_back({directory, {}, "", "cannot be read: " + error.message()});
+    texts.errors.push_back({directory,
+                            {},
+                            "",
+                            error == std::errc::not_a_directory
+                                ? "is not a folder; allowed is a folder with rule files"
+                                : "cannot be read: " + error.message()});
     return texts;
   }
   std::sort(names.begin(), names.end());

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -22,9 +21,9 @@ class AskCounts {
 
   // Counts a check at `now`. Returns whether the counter has had at least kOften checks within
   // `span`.
-  bool IsOften(std::string_view key, Duration span, BootTime now) {
+  bool IsOften(const HashedKey& key, Duration span, BootTime now) {
     using std::chrono::milliseconds;
-    const std::size_t hash = Hash(key);
+    const std::size_t hash = key.hash();
     const auto time = std::chrono::floor<milliseconds>(now.time_since_epoch()).count();
     const auto ms = static_cast<std::uint64_t>(time) & kTimes;
     const std::uint64_t tag = hash >> 40 & 0xFFFF;

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -21,21 +20,21 @@ namespace sluice {
 class Clearings {
  public:
   // The store has given units back before `now`.
-  void Note(std::string_view key, SteadyTime now) {
-    auto& last = entries_[Hash(key) % kEntries].last;
+  void Note(const HashedKey& key, SteadyTime now) {
+    auto& last = entries_[key.hash() % kEntries].last;
     SteadyTime known = last.load();
     while (known < now && !last.compare_exchange_weak(known, now)) continue;
   }
 
   // From Begin to End, the store is being asked to give units back.
-  void Begin(std::string_view key) { ++entries_[Hash(key) % kEntries].in_progress; }
-  void End(std::string_view key, SteadyTime now) {
+  void Begin(const HashedKey& key) { ++entries_[key.hash() % kEntries].in_progress; }
+  void End(const HashedKey& key, SteadyTime now) {
     Note(key, now);
-    --entries_[Hash(key) % kEntries].in_progress;
+    --entries_[key.hash() % kEntries].in_progress;
   }
 
-  bool HasSince(std::string_view key, SteadyTime asked) const {
-    const Entry& entry = entries_[Hash(key) % kEntries];
+  bool HasSince(const HashedKey& key, SteadyTime asked) const {
+    const Entry& entry = entries_[key.hash() % kEntries];
     return entry.in_progress.load() > 0 || entry.last.load() > asked;
   }
 

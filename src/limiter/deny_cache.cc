@@ -115,7 +115,7 @@ bool DenyCache::Entry::ages(SteadyTime now) const {
   return denial.verdict.retry_after > most() && now >= expires() - most() / kRefreshPart;
 }
 
-void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& denial) {
+void DenyCache::Learn(const HashedKey& key, const Limit& limit, const Denial& denial) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
   auto found = shard.entries.find(key);
@@ -127,7 +127,7 @@ void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& de
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 
-std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Limit& limit,
+std::optional<DenyCache::Answer> DenyCache::Find(const HashedKey& key, const Limit& limit,
                                                  const CounterDemand& demand,
                                                  SteadyTime now) const {
   const Shard& shard = ShardOf(key);

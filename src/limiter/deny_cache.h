@@ -58,7 +58,7 @@ class DenyCache {
   };
 
   // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
-  void Learn(std::string_view key, const Limit& limit, const Denial& denial);
+  void Learn(const HashedKey& key, const Limit& limit, const Denial& denial);
 
   // The counter's present verdict on `demand`, if the counter is known to deny it. The durations
   // count from `now`. They are never too short, so no retry is too early. `decided_at` is `now` on
@@ -68,7 +68,7 @@ class DenyCache {
     Verdict verdict;
     Time decided_at;
   };
-  std::optional<Answer> Find(std::string_view key, const Limit& limit, const CounterDemand& demand,
+  std::optional<Answer> Find(const HashedKey& key, const Limit& limit, const CounterDemand& demand,
                              SteadyTime now) const;
 
  private:
@@ -97,8 +97,8 @@ class DenyCache {
     SteadyTime next_sweep SLUICE_GUARDED_BY(mutex);
   };
 
-  Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
-  const Shard& ShardOf(std::string_view key) const { return shards_[Hash(key) % kShards]; }
+  Shard& ShardOf(const HashedKey& key) { return shards_[key.hash() % kShards]; }
+  const Shard& ShardOf(const HashedKey& key) const { return shards_[key.hash() % kShards]; }
 
   bool MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const;
   static void MakeRoom(Shard& shard, SteadyTime now) SLUICE_REQUIRES(shard.mutex);

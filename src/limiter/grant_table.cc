@@ -148,7 +148,7 @@ bool GrantTable::Spend(StoreCheck& check, BootTime now) {
   return true;
 }
 
-HeldGrant* GrantTable::Find(std::string_view key) {
+HeldGrant* GrantTable::Find(const HashedKey& key) {
   Entries& entries = ShardOf(key).entries;
   const auto found = entries.find(key);
   return found == entries.end() ? nullptr : &found->second;
@@ -320,7 +320,7 @@ void GrantTable::Close() {
 }
 
 // The entry stays, because it records that a grant may be on its way.
-void GrantTable::Forget(std::string_view key) {
+void GrantTable::Forget(const HashedKey& key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
   const auto found = shard.entries.find(key);

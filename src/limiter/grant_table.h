@@ -76,7 +76,7 @@ class GrantTable {
   void Close();
 
   // The counter was reset: the units held here are not used any more.
-  void Forget(std::string_view key);
+  void Forget(const HashedKey& key);
 
  private:
   static constexpr std::size_t kShards = 64;
@@ -90,11 +90,11 @@ class GrantTable {
   class ShardLocks;
   class GrantCall;
 
-  static std::size_t IndexOf(std::string_view key) { return Hash(key) % kShards; }
-  Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
+  static std::size_t IndexOf(const HashedKey& key) { return key.hash() % kShards; }
+  Shard& ShardOf(const HashedKey& key) { return shards_[IndexOf(key)]; }
   bool Spend(StoreCheck& check, BootTime now);
   // REQUIRES: the lock of the key's shard is held.
-  HeldGrant* Find(std::string_view key) SLUICE_NO_THREAD_SAFETY_ANALYSIS;
+  HeldGrant* Find(const HashedKey& key) SLUICE_NO_THREAD_SAFETY_ANALYSIS;
   void Prepare(CounterCheck& counter, bool asks, BootTime now);
   void ReturnHeld(const CounterCheck& counter, BootTime now);
   void Learn(CounterCheck& counter);

@@ -2,11 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <bit>
 #include <mutex>
 #include <new>
 
-#include "base/random.h"
 #include "core/algorithm/algorithm.h"
 
 namespace sluice {
@@ -18,7 +16,7 @@ void RecentStates::FreeMemory::operator()(Group* groups) const {
 
 // Fresh pages are zero, which means empty, and use no memory until written.
 RecentStates::RecentStates()
-    : secret_(std::bit_cast<Hash128>(RandomBytes()).low), groups_([] {
+    : groups_([] {
         void* const pages = mmap(nullptr, kGroups * sizeof(Group), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (pages == MAP_FAILED) throw std::bad_alloc();
@@ -30,17 +28,17 @@ std::size_t RecentStates::GroupOf(const Hash128& key) {
   return static_cast<std::size_t>(MultiplyWide(key.high, kGroups).high);
 }
 
-void RecentStates::Prefetch(std::string_view key) const {
-  const Hash128 hash = KeyedHash(key, secret_);
+void RecentStates::Prefetch(const HashedKey& key) const {
+  const Hash128& hash = key.wide_hash();
   __builtin_prefetch(&groups_[GroupOf(hash)][hash.low % kWays], /*rw=*/1);
 }
 
-void RecentStates::Learn(std::string_view key, const SeenState& seen) {
-  Put({.key = KeyedHash(key, secret_), .seen = seen});
+void RecentStates::Learn(const HashedKey& key, const SeenState& seen) {
+  Put({.key = key.wide_hash(), .seen = seen});
 }
 
-void RecentStates::Forget(std::string_view key, Time at) {
-  Put({.key = KeyedHash(key, secret_), .seen = {.snapshot = {}, .reset_at = kWasReset, .at = at}});
+void RecentStates::Forget(const HashedKey& key, Time at) {
+  Put({.key = key.wide_hash(), .seen = {.snapshot = {}, .reset_at = kWasReset, .at = at}});
 }
 
 void RecentStates::Put(const Entry& put) {
@@ -67,8 +65,8 @@ void RecentStates::Put(const Entry& put) {
   *replaced = put;
 }
 
-std::optional<SeenState> RecentStates::Find(std::string_view key) const {
-  const Hash128 hash = KeyedHash(key, secret_);
+std::optional<SeenState> RecentStates::Find(const HashedKey& key) const {
+  const Hash128& hash = key.wide_hash();
   const std::size_t number = GroupOf(hash);
   const std::lock_guard lock(locks_[number % kLocks]);
   for (const Entry& entry : groups_[number]) {

@@ -1,6 +1,6 @@
 // The last state that this server saw of each counter. When the store fails, local counters start
-// from these states. Every answer of the store updates a state, so an update must be cheap: a keyed
-// hash finds a group of four entries, each of one cache line.
+// from these states. Every answer of the store updates a state, so an update must be cheap: the
+// hash of the key finds a group of four entries, each of one cache line.
 //
 // Thread-safe. Holds at most kMaxCounters. If a group is full, an entry that counts nothing is
 // evicted. If all entries count something, the least recently seen entry is evicted.
@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <thread>
 
 #include "base/hash.h"
@@ -27,15 +26,15 @@ class RecentStates {
   RecentStates();
 
   // Ignores a state that is older than the known one.
-  void Learn(std::string_view key, const SeenState& seen);
+  void Learn(const HashedKey& key, const SeenState& seen);
 
   // Prefetches the memory that Learn needs, which is seldom cached.
-  void Prefetch(std::string_view key) const;
+  void Prefetch(const HashedKey& key) const;
 
-  std::optional<SeenState> Find(std::string_view key) const;
+  std::optional<SeenState> Find(const HashedKey& key) const;
 
   // The counter was reset at `at`. From then on, states from before `at` are ignored.
-  void Forget(std::string_view key, Time at);
+  void Forget(const HashedKey& key, Time at);
 
  private:
   // The `reset_at` of an entry that only records that the counter was reset, at `seen.at`.
@@ -67,7 +66,6 @@ class RecentStates {
   void Put(const Entry& entry);
   static std::size_t GroupOf(const Hash128& key);
 
-  const std::uint64_t secret_;
   mutable std::array<Lock, kLocks> locks_;             // lock of a group: its number modulo kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };

@@ -66,15 +66,16 @@ void BringIntoOrder(Pattern& pattern) {
 
 void AppendEscaped(std::string_view text, std::string& out) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (!kEscaped[byte]) {
-      out += c;
-      continue;
-    }
+  while (true) {
+    const auto is_escaped = [](char c) { return kEscaped[static_cast<unsigned char>(c)]; };
+    const auto escaped = std::ranges::find_if(text, is_escaped);
+    out.append(text.begin(), escaped);
+    if (escaped == text.end()) return;
+    const auto byte = static_cast<unsigned char>(*escaped);
     out += '%';
     out += kDigits[byte >> 4];
     out += kDigits[byte & 15];
+    text = {escaped + 1, text.end()};
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "core/algorithm/counter.h"
 #include "core/algorithm/limit.h"
 #include "core/lease.h"
@@ -33,7 +34,7 @@ std::string_view ToString(StoreFailure failure);
 
 // One limit of a check, and its verdict.
 struct CounterCheck {
-  std::string_view key;          // lives until OnDecided
+  HashedKey key;                 // its bytes live until OnDecided
   const Limit* limit = nullptr;  // lives until OnDecided
   // 0: an enforced limit; all limits of group 0 must admit. k > 0: a limit of the k-th shadow rule.
   // A shadow rule does not affect the decision, and is charged if all of its own limits admit and

@@ -17,19 +17,17 @@ TEST(Sha256Hex128, Examples_MatchTheStandard) {
             "248d6a61d20638b8e5c026930c3e6039");
 }
 
-TEST(KeyedHash, Hash_DependsOnEveryByteTheLengthAndTheSecret) {
-  const std::uint64_t secret = 1;
+TEST(WideHash, Hash_DependsOnEveryByteAndTheLength) {
   const std::string key = "sluice:{shop/pay-per-user/user=42}:token_bucket:1s";
   for (std::size_t length = 0; length <= key.size(); ++length) {
     const std::string part = key.substr(0, length);
-    EXPECT_EQ(KeyedHash(part, secret), KeyedHash(part, secret));
-    EXPECT_NE(KeyedHash(part, secret), KeyedHash(part + '\0', secret));
-    EXPECT_NE(KeyedHash(part, secret), KeyedHash(part, 2));
+    EXPECT_EQ(WideHash(part), WideHash(std::string(part)));
+    EXPECT_NE(WideHash(part), WideHash(part + '\0'));
     for (std::size_t i = 0; i < length; ++i) {
       std::string other = part;
       ++other[i];
-      EXPECT_NE(KeyedHash(part, secret).low, KeyedHash(other, secret).low);
-      EXPECT_NE(KeyedHash(part, secret).high, KeyedHash(other, secret).high);
+      EXPECT_NE(WideHash(part).low, WideHash(other).low);
+      EXPECT_NE(WideHash(part).high, WideHash(other).high);
     }
   }
 }
@@ -43,6 +41,19 @@ TEST(Hash, Hash_DependsOnEveryByteAndTheLength) {
     EXPECT_NE(Hash(key), Hash(other));
     EXPECT_NE(Hash(key), Hash(key.substr(0, i)));
   }
+}
+
+TEST(HashedKey, EqualTexts_AreEqualAndHaveOneHash) {
+  const std::string text = "sluice:{shop/pay-per-user/user=42}:token_bucket:1s";
+  const std::string same = text;
+  const HashedKey key = text;
+  EXPECT_EQ(std::string_view(key), text);
+  EXPECT_EQ(key, HashedKey(same));
+  EXPECT_EQ(key, same);
+  EXPECT_EQ(key.wide_hash(), WideHash(text));
+  EXPECT_EQ(key.hash(), HashedKey(same).hash());
+  EXPECT_NE(key, HashedKey("sluice:{shop}"));
+  EXPECT_NE(key.hash(), HashedKey("sluice:{shop}").hash());
 }
 
 // A caller who knows the hash function of libstdc++ can compute such keys.

@@ -321,6 +321,8 @@ TEST(RulesLoader, UnreadableDirectoryOrFile_IsAnError) {
   EXPECT_THAT(Messages(ParseRules(ReadRuleFiles(directory.path()))),
               ElementsAre(directory.path().string() +
                           "/a.yaml: cannot be read: No such file or directory"));
+  EXPECT_THAT(Messages(ParseRules(ReadRuleFiles("/dev/null"))),
+              ElementsAre("/dev/null: is not a folder; allowed is a folder with rule files"));
 }
 
 TEST(RulesLoader, DomainInTwoFiles_IsAnError) {

@@ -116,7 +116,8 @@ class FragileStore final : public Store {
     part.leases_units = check.leases_units;
     part.concerns_grants = check.concerns_grants;
     for (CounterCheck& counter : check.counters) {
-      const bool fails = failing && counter.key.find(failing_key) != std::string_view::npos;
+      const bool fails =
+          failing && std::string_view(counter.key).find(failing_key) != std::string_view::npos;
       counter.failure = fails ? failing : std::nullopt;
       if (!fails) part.counters.push_back(counter);
     }

@@ -185,7 +185,8 @@ TEST_F(ThreadStoreTest, TwoSlotsHaveMoved_InOrderCheckWithLeaseDoesNotOvertakeAP
   RunFor(milliseconds(5));
   for (std::size_t i = 0; i < checks.size(); ++i) {
     for (const CounterCheck& counter : checks[i]->counters) {
-      EXPECT_EQ(counter.verdict.remaining, 9 - static_cast<std::int64_t>(i)) << counter.key;
+      EXPECT_EQ(counter.verdict.remaining, 9 - static_cast<std::int64_t>(i))
+          << std::string_view(counter.key);
     }
   }
 }

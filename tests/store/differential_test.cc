@@ -90,7 +90,7 @@ void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
     const Time expiry = runner.ExpiryOf(counter.key);
     const bool is_new = expiry == Time();
     EXPECT_TRUE(is_new || expiry + milliseconds(1) > matters)
-        << counter.key << ": " << (matters - expiry).count() << " µs too early\n"
+        << std::string_view(counter.key) << ": " << (matters - expiry).count() << " µs too early\n"
         << Describe(check);
   }
 }

@@ -84,8 +84,8 @@ class MemoryStore final : public Store {
     WriteBack keep = WriteBack::kNo;
   };
 
-  Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
-  std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
+  Shard& ShardOf(const HashedKey& key) { return shards_[IndexOf(key)]; }
+  std::size_t IndexOf(const HashedKey& key) const { return key.hash() % shards_.size(); }
 
   // Returns false if there is no room.
   bool Decide(StoreCheck& check);

@@ -26,7 +26,7 @@ bool MayCoalesce(const StoreCheck& check) {
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {
-    hash = CombineHash(hash, Hash(counter.key));
+    hash = CombineHash(hash, counter.key.hash());
     hash = CombineHash(hash, counter.group);
     hash = CombineHash(hash, static_cast<std::size_t>(counter.units));
   }
@@ -54,10 +54,11 @@ void CheckQueue::Add(PendingPtr pending) {
   if (MayCoalesce(check)) {
     const std::size_t hash = IdentityHash(check);
     entry = LatestEqual(*pending, hash);
-    if (entry == nullptr) latest_[hash % kSlots] = next_number_;
+    if (entry == nullptr) latest_[hash % kSlots] = {hash, next_number_};
   }
   if (entry == nullptr) {
-    entry = &entries_.emplace_back(Entry{.checks = {}, .number = next_number_++});
+    entry = &entries_.emplace_back();
+    entry->number = next_number_++;
     ++live_entries_;
   }
   entry->checks.push_back(std::move(pending));
@@ -66,8 +67,8 @@ void CheckQueue::Add(PendingPtr pending) {
 
 // The entry that `pending` can join, or null.
 CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::size_t hash) {
-  const std::uint64_t number = latest_[hash % kSlots];
-  if (entries_.empty() || number < entries_.front().number) return nullptr;
+  const auto [latest_hash, number] = latest_[hash % kSlots];
+  if (latest_hash != hash || entries_.empty() || number < entries_.front().number) return nullptr;
   Entry& entry = entries_[number - entries_.front().number];
   if (entry.checks.empty() || !Equal(entry.front(), pending)) return nullptr;
   const StoreCheck& check = *pending.check;
@@ -80,7 +81,7 @@ CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::siz
 std::uint64_t CheckQueue::LatestInOrder(const StoreCheck& check) const {
   std::uint64_t latest = 0;
   for (const CounterCheck& counter : check.counters) {
-    latest = std::max(latest, in_order_[Hash(counter.key) % kSlots]);
+    latest = std::max(latest, in_order_[counter.key.hash() % kSlots]);
   }
   return latest;
 }
@@ -89,7 +90,7 @@ void CheckQueue::NoteInOrder(const StoreCheck& check, Entry& entry) {
   const std::uint64_t latest = LatestInOrder(check);
   if (latest < entry.number) entry.after = std::max(entry.after, latest);
   for (const CounterCheck& counter : check.counters) {
-    std::uint64_t& place = in_order_[Hash(counter.key) % kSlots];
+    std::uint64_t& place = in_order_[counter.key.hash() % kSlots];
     place = std::max(place, entry.number);
   }
 }

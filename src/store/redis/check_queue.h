@@ -69,9 +69,15 @@ class CheckQueue {
   std::deque<Entry> entries_;     // the first entry has a check
   std::size_t live_entries_ = 0;  // entries that have a check
   std::uint64_t next_number_ = 1;
-  // Numbers of entries, by hash. A number is stale once its entry has been removed. If hashes
-  // collide, a check may get a separate entry although it could have joined another.
-  std::array<std::uint64_t, kSlots> latest_{};    // by identity: the entry to join
+  // The latest entry whose checks have the identity hash `hash`. Stale once the entry has been
+  // removed.
+  struct Latest {
+    std::size_t hash = 0;
+    std::uint64_t number = 0;
+  };
+  // By hash. If two hashes share a slot, a check may get a separate entry although it could have
+  // joined another.
+  std::array<Latest, kSlots> latest_{};           // by identity: the entry to join
   std::array<std::uint64_t, kSlots> in_order_{};  // by key: the latest entry with an in-order check
 };
 

@@ -65,7 +65,7 @@ bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (entry.front().routing > pack.routing) return false;
   if (pack.is_of_one_slot() && !IsOfSlot(entry, pack.slot)) return false;
   return call_.HasRoomFor(*entry.front().check) &&
-         (Has(pack, entry.after) || !in_flight_.MayHave(entry.after));
+         (!in_flight_.MayHave(entry.after) || Has(pack, entry.after));
 }
 
 // The pack may overtake queued checks of other slots, because they share no counter with it. It

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-
-#include <boost/container/small_vector.hpp>
+#include <vector>
 
 #include "store/store.h"
 
@@ -43,12 +42,6 @@ struct PendingCheck {
 };
 
 using PendingPtr = std::unique_ptr<PendingCheck>;
-
-// Usually one check. Movable, not copyable.
-struct PendingChecks : boost::container::small_vector<PendingPtr, 1> {
-  PendingChecks() = default;
-  PendingChecks(PendingChecks&&) = default;
-  PendingChecks& operator=(PendingChecks&&) = default;
-};
+using PendingChecks = std::vector<PendingPtr>;
 
 }  // namespace sluice::redis

@@ -251,9 +251,9 @@ std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease
 
 // The index starts from 1, as in Lua. Each counter weighs at least 1, so if there are more keys
 // than kMaxWeight, all of them are of one check, and distinct.
-std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
+std::uint32_t ScriptCall::IndexOfKey(const HashedKey& key) {
   const auto next = static_cast<std::uint32_t>(keys_.size() + 1);
-  for (std::size_t slot = Hash(key); next <= kMaxWeight; ++slot) {
+  for (std::size_t slot = key.hash(); next <= kMaxWeight; ++slot) {
     std::uint32_t& index = key_table_[slot % key_table_.size()];
     if (index == 0) {
       index = next;

@@ -82,7 +82,7 @@ class ScriptCall {
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:
-  std::uint32_t IndexOfKey(std::string_view key);
+  std::uint32_t IndexOfKey(const HashedKey& key);
   std::uint32_t IndexOfLimit(const Limit* limit);
   std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);

@@ -292,17 +292,18 @@ void ThreadStore::FollowAsked(Node& node) {
   DelayedChecks staying;
   const auto follows = [&](const PendingCheck& it) {
     const auto& counters = it.check->counters;
-    const bool goes =
-        it.check->in_order && it.routing != Routing::kAsking && !staying.MustPrecede(it) &&
-        std::ranges::all_of(counters, [&](const CounterCheck& counter) {
-          return asked.contains(counter.key) && SlotOf(counter.key) == SlotOf(counters.front().key);
-        });
+    const bool goes = it.check->in_order && it.routing != Routing::kAsking &&
+                      !staying.MustPrecede(it) &&
+                      std::ranges::all_of(counters, [&](const CounterCheck& counter) {
+                        return asked.contains(std::string_view(counter.key)) &&
+                               SlotOf(counter.key) == SlotOf(counters.front().key);
+                      });
     if (!goes) staying.Add(it);
     return goes;
   };
   for (PendingPtr& next : node.RemoveQueuedIf(follows)) {
     next->routing = Routing::kAsking;
-    Node* const importing = asked.find(next->check->counters.front().key)->second;
+    Node* const importing = asked.find(std::string_view(next->check->counters.front().key))->second;
     SendTo(importing, std::move(next));
   }
 }
