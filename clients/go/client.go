@@ -77,7 +77,7 @@ type Decision struct {
 	Answered bool
 	// Failure says why no server answered.
 	Failure error
-	// Wait before the allowed request starts.
+	// Wait is the time that must pass before the allowed request starts.
 	Wait time.Duration
 	// RetryAfter says when a retry can succeed; negative: never, or unknown.
 	RetryAfter time.Duration

@@ -27,7 +27,7 @@ type Reservation struct {
 type part struct {
 	id    string
 	held  Amounts
-	local bool   // whether it was taken while the store did not answer
+	local bool   // whether the lease was granted while the store did not answer
 	stop  func() // ends the renewal
 }
 

@@ -138,7 +138,7 @@ const (
 )
 
 // Above returns a function for Options.Overloaded, which returns whether this process's cgroup (v2)
-// uses more of its CPU or memory than the mark. If the cgroup has no limit, the machine's CPU or
+// uses more of its CPU or memory than `marks` says. If the cgroup has no limit, the machine's CPU or
 // memory is the limit. Without cgroups, only the use of this process counts. CPU is measured over
 // at least a second.
 func Above(marks Marks) func() bool {

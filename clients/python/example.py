@@ -146,7 +146,7 @@ def reserve(address, user):
         with client.reserve("shop", facts, amounts={"tokens": 500}) as reservation:
             reservation.use(tokens=20)
             try:
-                reservation.extend(tokens=1)  # the first part has taken all that were left
+                reservation.extend(tokens=1)  # the first part has taken all tokens that were left
             except Limited:
                 print("denied")
 

@@ -161,7 +161,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(answer.headers["x-ratelimit-limit-dollars"], "100")
         self.assertIn(answer.headers["x-ratelimit-remaining-requests"], ("999999", "999998"))  # taken twice
         events = [it async for it in answer.events()]
-        self.assertEqual(len(events), 51)  # none with the usage: the customer did not ask for it
+        self.assertEqual(len(events), 51)  # no event has the usage: the customer did not ask for it
         self.assertEqual(events[-1], "[DONE]")
         await self.settled()
         bill = await self.bill_of("customer-0")
@@ -241,7 +241,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
     async def test_a_request_that_cannot_be_passed_on_is_refused(self):
         for fields, status, code in (({"model": "huge"}, 400, "invalid_request_error"),
                                      ({"max_tokens": -1}, 400, "invalid_request_error"),
-                                     # For `stream: "yes"`, some models stream, and bill it.
+                                     # With `stream: "yes"`, some models send a stream, and bill it.
                                      ({"stream": "yes"}, 400, "invalid_request_error")):
             answer = await self.ask("customer-0", "1 token", **fields)
             self.assertEqual((answer.status, json.loads(await answer.body())["error"]["code"]), (status, code))
@@ -298,7 +298,7 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         self.compare(asked)
 
     def compare(self, asked):
-        """Prints a line for each customer and counter, and checks it."""
+        """Prints a line for each customer and counter, and checks the counters."""
         passed = {it["id"]: it for it in self.gateway.lines}
         print(f"{'customer':<11}{'counter':<9}{'billed':>12}{'counted':>12}{'not seen':>10}{'unanswered':>12}"
               "  streams")

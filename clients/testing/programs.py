@@ -19,8 +19,8 @@ def free_port():
 
 
 def without_batch_errors(loop, context):
-    """Ignores ExecuteBatchError: gRPC's server raises it if it answers a caller that has canceled,
-    and the log of it would be long."""
+    """Ignores ExecuteBatchError. gRPC's server raises this error when it answers a caller that has
+    canceled. The log would be long if it had all these errors."""
     if type(context.get("exception")).__name__ != "ExecuteBatchError":
         loop.default_exception_handler(context)
 

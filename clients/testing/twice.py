@@ -90,7 +90,8 @@ class Twice:
         if not response.lease.id:
             return
         unsettled = {self._pb.OUTCOME_QUEUED}
-        if response.source == self._pb.SOURCE_FALLBACK:  # found once its server reaches the store
+        if response.source == self._pb.SOURCE_FALLBACK:
+            # The lease is not found until its server reaches the store.
             unsettled.add(self._pb.OUTCOME_NOT_FOUND)
         request = self._pb.CheckLimitRequest.FromString(message)
         nothing = dict.fromkeys(["requests", *request.amounts], 0)

@@ -75,8 +75,8 @@ async function readBody(request) {
   return JSON.parse(Buffer.concat(parts).toString());
 }
 
-// The usage that the answer reports. Undefined if the answer reports none: what was taken then stays
-// charged.
+// The usage that the answer reports. Undefined if the answer reports none: in this case, the
+// amounts that were taken stay charged.
 function usageOf(answer) {
   try {
     return JSON.parse(answer).usage;

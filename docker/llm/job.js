@@ -18,7 +18,7 @@ class Job {
   #taken = 0;  // output tokens
   #input;  // tokens: an estimate until the upstream reports the number
   #output = 0;
-  #known;  // true for a stream; for another answer, true once its usage is known
+  #known;  // true for a stream; without a stream, true once the usage is known
   #hidesUsage = false;
 
   // `request` is the parsed body, as the customer sent it. Throws if it has a mistake.

@@ -54,10 +54,10 @@
 -- A check in ARGV stands for n equal checks. The first g of them are granted, as if they were n
 -- consecutive calls. Group 0 has the enforced limits, all of which must grant. Each further group
 -- is a shadow rule; it is charged for the checks that both this group and group 0 grant. If group 0
--- has no limits, it grants all checks. In modes 3 to 8, n is 1, and each counter is changed
--- whatever the other counters admit, except in RENEW. There is one exception: if a charge has no
--- lease and one counter, whose algorithm has `charge`, it may stand for n equal charges. All n are
--- charged, and g of them are within the limit.
+-- has no limits, it grants all checks. In modes 3 to 8, each counter is changed whatever the other
+-- counters admit, except in RENEW; and n is 1, with one exception: if a charge has no lease and one
+-- counter, whose algorithm has `charge`, it may stand for n equal charges. All n are charged, and g
+-- of them are within the limit.
 --
 -- Performance: Redis runs the whole file for every pack, so each definition here costs time per
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
@@ -123,9 +123,9 @@ for i = 1, numbers[5] do
   requests[i] = request
 end
 
--- All by index into `keys`. strings: as found in Redis; expiries: of the keys. changed_by and state_*:
--- the limit that changed the counter last in this call, and the counter's state. lifetimes: how long
--- the key must live (µs), if it must live longer than it does.
+-- All by index into `keys`. strings: as found in Redis; expiries: of the keys. changed_by and
+-- state_*: the limit that changed the counter last in this call, and the counter's state.
+-- lifetimes: how long the key must live (µs), if it must live longer than it does.
 local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c, lifetimes = {}, {}, {}, {}, {}
 local second = floor(now / 1000000)

@@ -16,7 +16,7 @@
 -- parse             the limit, from its parameters
 -- open              KEEP_ALWAYS or KEEP_UNLESS_PEEK if the state must be written, otherwise nil;
 --                   then the state of a new counter
--- advance           the same for a stored state: then the state now
+-- advance           for a stored state: the same first result as `open`; then the state now
 -- grants            how many of n checks are admitted
 -- take              the state after a number of checks have been admitted
 -- chargeable        how many units CHARGE may take
@@ -77,7 +77,7 @@ local function deciders(run)
     return state
   end
 
-  -- The given state, changed so that at least the units out count as taken.
+  -- The given state, changed so that at least the units that are out in grants count as taken.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)

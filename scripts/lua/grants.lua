@@ -12,7 +12,7 @@
 --   last     the time of the state
 --   is_new   only of windows: whether no unit has been taken in the window
 --
--- cost      nothing for a counter without grants that no check wants or returns
+-- cost      nothing for a counter that has no grants, if no check wants or returns one
 -- atomic    runs inside the driver's script; reads and writes nothing itself
 local GRANT_FIELDS = 4
 local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
@@ -108,7 +108,8 @@ local function granters(run)
     return run.change(k, limit, a, b, c)
   end
 
-  -- The generation that a grant joins, and when this generation ends; nil if both end too soon.
+  -- The generation that a grant joins, and when this generation ends; nil if both generations end
+  -- too soon.
   local function generation_of(its, time, life)
     if its.older == 0 then
       return 'older', time + life
@@ -123,7 +124,7 @@ local function granters(run)
 
   -- Grants what a check wants, if `may` is true. From position `at` on, `numbers` has the units
   -- wanted and the longest life of the grant. Appends to `out` the grant (units, end of its
-  -- generation, life) and the units of all grants.
+  -- generation, life), and then the units and the ends of both generations.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

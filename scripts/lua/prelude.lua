@@ -97,7 +97,8 @@ local function grants_within(most, counted, cost, n) -- inlined
   return n < room and n or room
 end
 
--- How far the level of a bucket may fall below zero.
+-- How far the level of a token bucket may fall below zero, or that of a leaky bucket rise above its
+-- capacity.
 local function max_debt(rate, capacity) -- inlined
   return min(MAX_PRODUCT, 10 * max(capacity, rate * 60000000))
 end

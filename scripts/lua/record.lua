@@ -11,7 +11,7 @@
 -- All other numbers are little-endian doubles. Redis removes the key some time after the record has
 -- ended; when exactly does not matter.
 --
--- cost      a share of the driver's MGET, one SET
+-- cost      per record, one key of the driver's MGET if it is read, and one SET if it is written
 -- atomic    runs inside the driver's script. A check's record is written after its counters have
 --           been decided; from then on, nothing of the check can fail.
 local RECORD_LAYOUT, RECORD_HEADER = '<BI3d', 12

@@ -1,6 +1,6 @@
-// Access control for operator calls: explain, list, reset, reload. The same for all protocols. A
-// peer's address never grants access, since a proxy on the machine gives every caller a local
-// address.
+// Access control for operator calls: explain, list, reset, reload, watch. The same for all
+// protocols. A peer's address never grants access, since a proxy on the machine gives every caller
+// a local address.
 //
 // AdminAccess is a plain value; thread-safe while it is not changed.
 #pragma once

@@ -27,7 +27,7 @@ Error NoSuchRule(const CheckRequest& request, std::string_view rule,
           rule, request.domain, names.empty() ? "none" : fmt::to_string(fmt::join(names, ", ")))};
 }
 
-// The keys of `rule`, or of all rules if `rule` is empty.
+// The keys of `rule`, or of all matching rules if `rule` is empty.
 Result<std::vector<std::string>> KeysOf(std::span<const RuleMatch> matches, std::string_view rule,
                                         const CheckRequest& request) {
   std::vector<std::string> keys;
@@ -65,7 +65,7 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   ResetIn(limiter_.local_store(), local_);
 }
 
-// Forgets the counters: what this server remembers of them, and the grants that it holds.
+// Drops what this server remembers of the counters, and the grants that it holds for them.
 void ResetCall::ForgetHere() {
   for (const std::string& key : keys_) {
     limiter_.fallback().Forget(key);

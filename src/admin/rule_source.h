@@ -19,7 +19,8 @@ struct ReloadResult {
   // previous rules remain active.
   bool applied = false;
   bool unchanged = false;  // the files are as they were when the active rules were read
-  // Every error found, as `file:line:column: path: what is wrong`. Empty if applied.
+  // Every error found. A mistake in a rule file is `file:line:column: path: what is wrong`. Empty
+  // if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now
   Time loaded_at;         // when the active rules were loaded

@@ -17,7 +17,8 @@
 namespace sluice {
 namespace {
 
-// Variables of Envoy's service that have no effect in Sluice. A name that ends in _ is a prefix.
+// Variables of Envoy's service that have no effect in Sluice, except those that Reader takes. A
+// name that ends in _ is a prefix.
 constexpr std::array<std::string_view, 18> kMeaningless{
     "BACKEND_TYPE",
     "CACHE_KEY_PREFIX",

@@ -289,7 +289,7 @@ void RuleReloader::NoteSuccess() {
 void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reason) {
   if (reason == Reason::kChanged || (reason == Reason::kStillChanged && mistakes == mistakes_)) {
     spdlog::debug("rules: {} mistakes, {}", mistakes.size(),
-                  reason == Reason::kChanged ? "reading them again soon" : "as before");
+                  reason == Reason::kChanged ? "reading the files again soon" : "as before");
     return;
   }
   last_success_.Set(0);

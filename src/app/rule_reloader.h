@@ -65,8 +65,8 @@ class RuleReloader {
 
   // Replaces the rules of the control plane by `set`, unless `set` has mistakes. If rule files have
   // mistakes, `set` waits until they are fixed. Calls `done` on the reloader's thread with the
-  // mistakes, when `set` is in force or refused. If a newer set is offered before, `done` is not
-  // called. An empty set is valid.
+  // mistakes, when `set` is in force or refused. If a newer set is offered before that, `done` is
+  // not called. An empty set is valid.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   void Offer(envoy::RuleResources set, Done done);
 
@@ -122,7 +122,7 @@ class RuleReloader {
   RuleReading active_;                      // without its index, which the limiter has
   std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
   std::optional<Offered> waiting_;     // not active, because the files have mistakes
-  std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
+  std::vector<std::string> mistakes_;  // last logged; cleared by a reload without mistakes
   std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // freed when no call uses them
   Time loaded_at_;
 

@@ -13,7 +13,7 @@ using Duration = std::chrono::microseconds;
 // Wall-clock time in µs since the Unix epoch, as in counters and in Redis' TIME.
 using Time = std::chrono::sys_time<Duration>;
 
-// Monotonic time, for deadlines and latencies. Never sent to other processes.
+// Monotonic time, for deadlines and latencies. Never sent to other machines.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // Thread-safe.

@@ -19,7 +19,7 @@
 namespace sluice {
 
 enum class LogFormat {
-  kText,  // 2024-10-04T13:46:40.123+0000 info ready …
+  kText,  // 2024-10-04T13:46:40.123+00:00 info ready …
   kJson,  // {"time":"2024-10-04T13:46:40.123+00:00","level":"info","message":"ready …"}
 };
 

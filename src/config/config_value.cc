@@ -166,7 +166,7 @@ void ForEachPair(const ConfigValue& map,
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     const YamlNode& key = items[i];
     if (key.kind != Kind::kScalar) {
-      map.At("?", key).ReportFound("as a key is a text");
+      map.At("?", key).ReportFound("is a text as the key");
     } else if (!seen.insert(key.text).second) {
       map.At(key.text, key).Report("found the key a second time; allowed only once");
     } else {

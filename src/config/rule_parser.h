@@ -10,7 +10,8 @@
 
 namespace sluice {
 
-// Reports mistakes in `value`. The result is then unusable, except a name that is not empty.
+// Reports mistakes in `value`. After a mistake, only the rule's name may be used, and only if it is
+// not empty.
 Rule ParseRule(const ConfigValue& value);
 
 // The words for OnStoreFailure, in the order of its values.

@@ -33,8 +33,8 @@ Setter SetSecretFile(std::string& place);
 // The secret itself.
 Setter SetSecret(std::string& place);
 
-// Like `set`, but also clears `other`, the place of another setting. If both are set, the later one
-// applies.
+// Like `set`, but also clears `other`, the place of another setting. If both settings are given,
+// the later one applies.
 Setter SetInsteadOf(std::string& other, Setter set);
 
 // A number from `least` to `most`. `zero`: a word for 0; empty if 0 has no word.

@@ -155,7 +155,8 @@ class Reader {
     return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
   }
 
-  // Kubernetes passes such variables to every container of a namespace with a service "sluice".
+  // Whether the variable describes a service "sluice". Kubernetes passes such variables to every
+  // container in the namespace of the service.
   static bool IsFromKubernetes(std::string_view name) {
     return name == "SLUICE_PORT" || name.starts_with("SLUICE_PORT_") ||
            name.starts_with("SLUICE_SERVICE_");
@@ -167,8 +168,8 @@ class Reader {
     return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }
 
-  // If `setting` is null, `value` is the name of the settings file. Flags are read before
-  // variables, so the first value applies.
+  // If `setting` is null, `value` is the name of the settings file. Of several file names, the
+  // first applies, because flags are read before variables.
   void Give(const Setting* setting, std::string value, std::string place,
             std::vector<Given>& source) {
     if (setting != nullptr) {

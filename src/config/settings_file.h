@@ -17,7 +17,7 @@ struct SettingsFile {
   };
   std::vector<Value> values;
   std::vector<Caller> callers;
-  Diagnostics errors;  // also if the file cannot be read
+  Diagnostics errors;  // mistakes, or why the file cannot be read
 };
 
 SettingsFile ReadSettingsFile(const std::string& path);

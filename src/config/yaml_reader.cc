@@ -68,14 +68,14 @@ std::string TextOf(const yaml_char_t* text) {
   return text == nullptr ? "" : reinterpret_cast<const char*>(text);
 }
 
-// A container that is not complete yet.
+// A collection that is not complete yet.
 struct OpenNode {
   YamlNode node;
   std::string anchor;
   int indent = 0;  // the column of the innermost collection in block style; -1: none
 };
 
-// Builds the tree from libyaml's events. `open_` holds the incomplete containers, outermost first.
+// Builds the tree from libyaml's events. `open_` holds the incomplete collections, outermost first.
 class TreeReader {
  public:
   TreeReader(std::string_view file, std::string_view text, const YamlItemStream& stream,

@@ -10,7 +10,7 @@ namespace sluice {
 // A duration in its largest whole unit: "250ms", "10s", "1d".
 std::string FormatDuration(Duration duration);
 
-// The end of a rate per `period`: "/s", "/m", "/h" or "/d". REQUIRES: one of these periods.
+// The suffix of a rate per `period`: "/s", "/m", "/h" or "/d". REQUIRES: one of these periods.
 std::string FormatPeriod(Duration period);
 
 // Local time minus UTC: "+08:00".

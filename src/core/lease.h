@@ -18,7 +18,7 @@ struct HoldReport {
   static constexpr Duration kOverload = Duration::max();
 
   Time taken;                        // on the store's clock
-  std::optional<Duration> duration;  // instead of the time since `taken`; kOverload: too slow
+  std::optional<Duration> duration;  // absent: the time since `taken`; kOverload: too slow
 
   bool operator==(const HoldReport&) const = default;
 };

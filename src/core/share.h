@@ -7,7 +7,7 @@
 namespace sluice {
 
 // The fraction parts/of. Units are rounded down. The servers with the lowest ranks get one of the
-// remaining units each, so that the shares of `of` servers with ranks from 0 add up to the whole.
+// remaining units each, so if `parts` is 1, the shares of ranks 0 to `of` - 1 add up to the whole.
 struct Share {
   std::int64_t parts = 1;  // 0 to `of`
   std::int64_t of = 1;     // 1 to kMaxOf

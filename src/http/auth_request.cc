@@ -259,7 +259,8 @@ class Builder {
 
   Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
     if (!IsHeaderName(header)) return Wrong(name, header, "the name of a header");
-    // Also if the header is absent: otherwise, the client would choose whether the URL is valid.
+    // A repeated name is an error even if the header is absent. Otherwise, the client's headers
+    // would decide whether the parameters are valid.
     if (!attributes_.insert(name).second) return GivenTwice(name);
     const auto value = ValueOf(request_.headers, header);
     if (!value) return value.error();

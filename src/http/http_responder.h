@@ -1,4 +1,4 @@
-// Sends the response to one request. The handler keeps it until the response is ready.
+// Sends the response to one request. The handler keeps the responder until the response is ready.
 //
 // Thread-safe. May outlive the connection and the server; the response is then dropped.
 #pragma once

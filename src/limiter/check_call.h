@@ -34,8 +34,8 @@ class CheckCall {
   void Start(SteadyTime received = SteadyNow());
 
  protected:
-  // Counts the error and passes it to OnAnswer. A front end calls it instead of Start, for example
-  // if the request cannot be parsed.
+  // Counts the error and passes it to OnAnswer. A front end calls Refuse instead of Start, for
+  // example if the request cannot be parsed.
   void Refuse(Error error);
 
   // Called by a front end in OnAnswer. Returns a function that releases the answer's lease; empty

@@ -37,7 +37,7 @@ bool RuleAdmits(const LimitAnswer& limit, std::span<const LimitAnswer> limits) {
   });
 }
 
-// Adds to `name` the counters from which the check took slots, if `taken_by` decided them.
+// Adds to `name` the counters that `taken_by` decided and from which the check took slots.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
                   LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {

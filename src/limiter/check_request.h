@@ -42,7 +42,7 @@ struct CheckRequest {
   // If set, a kConsume takes the units under a lease of this length. From kMinLeaseTtl to the
   // rules' max_lease_ttl.
   std::optional<Duration> lease_ttl;
-  SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
+  SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets an earlier one
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
   // Asks the store even if this server remembers a denial or holds a grant.

@@ -123,7 +123,7 @@ void Fallback::Learn(const StoreCheck& check) {
   const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
   for (const CounterCheck& counter : check.counters) {
     if (gives_back) clearings.Note(counter.key, SteadyNow());
-    // The holders of slots are unknown, so a concurrency limit has no state to learn but its value,
+    // The holders of slots are unknown. So a concurrency limit's only state to learn is its value,
     // which changes only if the limit follows the load.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;

@@ -183,8 +183,8 @@ void GrantTable::ReturnHeld(const CounterCheck& counter, BootTime now) {
   Submit(counter.key, *counter.limit, returned);
 }
 
-// If the counter has no entry, only counts the check, unless the counter is checked often enough
-// for an entry.
+// A counter without an entry gets one if it is checked often enough. Otherwise, the check is only
+// counted.
 void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
   const Duration life = GrantLife(*counter.limit);
   Shard& shard = ShardOf(counter.key);

@@ -2,7 +2,7 @@
 // a server needs to renew, settle or release the lease. So servers store no leases, and if rules
 // change while a lease is held, the change does not affect the lease. The id contains 128 random
 // bits, so only callers that received the id can use it. In the store, a digest of the id names the
-// lease, so an id that was edited names no lease.
+// lease. If a part of the id that the digest covers was edited, the id names no lease.
 //
 // There are two forms. For slots only, the digest covers the bits and the ttl. For units
 // (`lease_ttl`), the digest covers the text except three facts: who granted the lease, when, and
@@ -59,7 +59,7 @@ struct LeaseName {
 
   std::array<std::uint8_t, 16> bits{};  // random
   Duration ttl{};
-  // Granted in this server's memory while the store failed.
+  // A server granted the lease in its memory while the store failed.
   bool local = false;
   bool units = false;  // a lease of units, not only of slots
   // Set if a limit follows the load: when the slots were taken, on the store's clock.

@@ -1,6 +1,6 @@
 // A limit as text in lease ids, such as "3,60,1000000,60,0,0": the algorithm's position in
-// EveryAlgorithm, then its parameters in the order of Describe, without `prefetch`. Limits of rule
-// files that differ in anything else have different texts.
+// EveryAlgorithm, then its parameters in the order of Describe, without `prefetch`. If two limits
+// of rule files differ in anything else, their texts differ.
 //
 // Pure functions.
 #pragma once

@@ -65,7 +65,7 @@ class PendingCharges {
     Limit limit;  // the rule's
     std::int64_t units = 0;
     Limit shared;          // for this server's share
-    CounterState charged;  // a counter of `shared` with only these units
+    CounterState charged;  // the sum's units, as the state of a counter with the limit `shared`
     std::uint64_t serial = 0;
     int pause = 0;  // Take leaves it out this many times
   };

@@ -46,8 +46,8 @@ TopKeys::Keys TopKeys::Read(std::size_t most) const {
   return {.denied = Merge(&Sketches::denied, most), .used = Merge(&Sketches::used, most)};
 }
 
-// If a full sketch has no entry for a key, its thread may still have had the key, about as often as
-// the least frequent entry.
+// If a full sketch has no entry for a key, its thread may nevertheless have counted the key, about
+// as often as the least frequent entry.
 std::vector<KeySketch::Entry> TopKeys::Merge(KeySketch Sketches::*kind, std::size_t most) const {
   std::vector<KeySketch::Entry> merged;
   std::unordered_map<std::string, std::size_t> index;

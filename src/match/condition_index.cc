@@ -95,7 +95,7 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   auto conditions = CompileAll(lists, attributes);
   if (!conditions) return conditions.error();
   index.conditions_ = std::move(*conditions);
-  // File removes a condition and may free its text, which a bucket views. So all conditions are
+  // File removes a condition and may free its text, to which a bucket refers. So all conditions are
   // chosen before the first entry is filed.
   const auto chosen = ChooseAll(index.conditions_);
   for (EntryId entry = 0; entry < index.conditions_.size(); ++entry) {

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// A part of a key that is longer than this is replaced by `#` and a digest: a list of attributes
-// and values, a list of amounts, or the value in the hash tag.
+// Three parts of a key are replaced by `#` and a digest if they are longer than this: the list of
+// attributes and values, the list of amounts, and the value in the hash tag.
 inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.

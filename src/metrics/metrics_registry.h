@@ -23,9 +23,9 @@ using MetricLabels = std::map<std::string, std::string>;
 
 class MetricsRegistry {
  public:
-  // A name has at most `max_series` sets of labels. Beyond that, lookups return the metric whose
-  // labels are all "other", so that no input (such as changing rules) can grow the page or its
-  // memory without bound.
+  // A name has at most `max_series` sets of labels. Beyond that, lookups of new labels return the
+  // metric whose labels are all "other", so that no input (such as changing rules) can grow the
+  // page or its memory without bound.
   explicit MetricsRegistry(std::size_t max_series = 50'000);
   ~MetricsRegistry();
 

@@ -28,8 +28,8 @@ int Bind(const Socket& socket, const Endpoint& endpoint, const std::string& unix
   // listener on the address still fails.
   constexpr int kOn = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // The mode is set before bind, so that other users can never connect. bind applies the umask to
-  // the mode, so chmod sets the mode again.
+  // The mode is set before bind, so that users whom the mode excludes can never connect. bind
+  // applies the umask to the mode, so chmod sets the mode again.
   if (mode) fchmod(socket.fd(), *mode);
   if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
   if (mode && !unix_path.empty() && chmod(unix_path.c_str(), *mode) != 0) return errno;

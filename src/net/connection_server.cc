@@ -85,9 +85,8 @@ void ConnectionServer::Deliver(Arrival arrival) {
 }
 
 // Runs on the assigned loop. If no connection of this loop may be closed, the next loop tries to
-// close one. In the first round over all loops, networks with less than their share of the places
-// are spared, because a network with more than its share may have all its connections on other
-// loops.
+// close one. The first round over all loops spares more connections (see MakeRoom), because the
+// connections that should be closed first may be on other loops.
 void ConnectionServer::Add(Arrival arrival) {
   EpollLoop& loop = arrival.assignment.loop();
   LoopConnections& connections = on(loop);

@@ -25,7 +25,7 @@
 
 namespace sluice::net {
 
-// A connection that has a place.
+// A connection that has one of the server's places.
 struct Occupant {
   enum class State : std::uint8_t {
     kBusy,    // its peer waits for an answer; never chosen
@@ -144,7 +144,7 @@ class LoopConnections {
  public:
   using List = std::list<std::unique_ptr<ServedConnection>>;
 
-  // `on_replaced`: called for each connection that is closed to make room. All arguments must
+  // `on_replaced`: called for each connection that is closed to make room. `loop` and `count` must
   // outlive this object.
   LoopConnections(Loop& loop, ConnectionCount& count, std::function<void()> on_replaced)
       : loop_(loop), count_(count), on_replaced_(std::move(on_replaced)) {}

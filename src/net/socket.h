@@ -22,7 +22,7 @@ struct Endpoint {
   std::string ToString() const;
 
   // The network, which counts as one peer in limits: "192.0.2.1", "2001:db8::/64" or "unix". An
-  // IPv6 address counts as its /64, because its owner can use every address in it.
+  // IPv6 address counts as its /64, because its owner can use the whole /64.
   std::string Network() const;
 
   // Converts a unix path or a numeric host. Fails for a host name.

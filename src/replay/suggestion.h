@@ -1,7 +1,7 @@
 // Searches for the lowest limits that would have denied at most a given share of their requests.
 // Each limit is treated as if it were the only one. Rate and burst of a limit are scaled by the
-// same factor. Limits that share counters (those of a rule and its overrides) are scaled together.
-// Limits of concurrency are not changed.
+// same factor. Limits that share counters (those of a rule and of its overrides without their own
+// counters) are scaled together. Limits of concurrency are not changed.
 //
 // One thread at a time.
 #pragma once

@@ -46,8 +46,9 @@ class UnaryResponder {
   virtual ~UnaryResponder() = default;
   // Sends the message with status OK. If the server learns that the caller did not receive the
   // message, the server calls `on_lost` (unless null) on the loop's thread, possibly after the
-  // handler is destroyed. The causes are: the call has already ended; the connection ends before
-  // the message is sent; the caller resets the call shortly after the message is sent.
+  // handler is destroyed. The server learns this if the call has already ended, if the connection
+  // ends before the message is sent, or if the caller resets the call shortly after the message is
+  // sent.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
 };
@@ -94,8 +95,8 @@ class StreamHandler {
   virtual ~StreamHandler() = default;
 
   // A call has begun. The server then calls OnMessage, OnHalfClose (at most once, after the last
-  // OnMessage), OnWritable and OnDrain, until the handler calls Finish. After OnCancel, the handler
-  // may only call Finish.
+  // OnMessage), OnWritable and OnDrain, until the handler calls Finish or the server has called
+  // OnCancel.
   virtual void OnStart(const Call& call) = 0;
 
   // `message`: the caller's next message, valid until OnMessage returns.

@@ -95,7 +95,8 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
   app.add_option("--key", plan.key_name, "The attribute that varies")
       ->type_name("KEY")
       ->capture_default_str();
-  app.add_option("--keys", plan.keys, "How many values the attribute has: 1000000, 1000001, …")
+  app.add_option("--keys", plan.keys,
+                 "How many values the attribute has; the values are 1000000, 1000001, …")
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();

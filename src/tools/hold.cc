@@ -43,7 +43,7 @@ struct HoldOptions {
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
   std::optional<Duration> lease_ttl;  // of units
-  std::string settle_from;            // the command writes its usage to this file; empty: as taken
+  std::string settle_from;            // file of the command's usage; "": units stay as taken
   std::vector<int> overload_status = {69, 75, 124, 137};
   bool kill_on_loss = false;
   std::vector<std::string> command;
@@ -116,8 +116,9 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
 }
 
 // Whether the command may run although the answer has no lease. It may if a rule allows the request
-// without counting it. It also may if a limit that the command would hold has given no lease,
-// because the limit is in shadow mode or the store failed. If the command may not run, prints why.
+// without counting it. It also may if a limit gave no lease for the slots or units that the command
+// would hold, because the limit is in shadow mode or the store failed. If the command may not run,
+// prints why.
 bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
@@ -234,7 +235,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   return used;
 }
 
-// A failure whose status is not in the list says nothing about the service's load.
+// A failure whose status is not in overload_status says nothing about the service's load.
 v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
   const auto& overload = options.overload_status;
   if (!was_run) return v1::HOLD_OUTCOME_IGNORE;

@@ -186,7 +186,7 @@ std::string LatenessText(const LoadStats& stats) {
                            : static_cast<double>(stats.late) / static_cast<double>(stats.messages);
   if (share < kTooManyLate) return "";
   return fmt::format(
-      "The generator was the bottleneck: it sent {:.0f} % of the messages over {} late, up to {}.\n"
+      "The generator was the bottleneck: it sent {:.0f} % of the messages late, by {} to {}.\n"
       "  The latencies are the generator's. Use a lower --rate, or more --threads.\n",
       100 * share, HumanDuration(LoadStats::kLate), HumanDuration(stats.latest));
 }

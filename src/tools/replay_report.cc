@@ -34,7 +34,7 @@ std::string RuleText(const VirtualServer& server, std::size_t id) {
   const std::size_t worst = WorstInterval(timeline, 1 + id);
   if (worst < timeline.size()) {
     const Tally& then = timeline.Of(1 + id)[worst];
-    text += fmt::format("  most in the {} s from {}: {} of {} denied\n", timeline.length().count(),
+    text += fmt::format("  most denials in the {} s from {}: {} of {}\n", timeline.length().count(),
                         TimeText(timeline.StartOf(worst)), CountText(then.denied),
                         CountText(then.checked));
   }

@@ -21,7 +21,7 @@ Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& tex
 struct AmountOptions {
   std::map<std::string, std::uint64_t> amounts;
 
-  // Must outlive the parsing of `app`.
+  // This object must outlive the parsing of `app`.
   void AddTo(CLI::App& app);
 
   // `Request`: any message with the field `amounts`.
@@ -37,7 +37,8 @@ struct RequestOptions {
   std::vector<std::string> attributes;  // KEY=VALUE, each key once
   AmountOptions amounts;                // empty unless their flag was added
 
-  // Uses the app's callback to reject malformed attributes. Must outlive the parsing of `app`.
+  // Uses the app's callback to reject malformed attributes. This object must outlive the parsing of
+  // `app`.
   void AddTo(CLI::App& app);
 
   // `Request`: any message with the fields `domain` and `attributes`, and perhaps `amounts`.

@@ -33,7 +33,7 @@ std::string_view AdviceFor(std::string_view reason) {
            "                  its certificate; does it require --tls-certificate and --tls-key\n";
   }
   if (has("expected SETTINGS")) {  // from nghttp2
-    return "  If that is HTTP:  --addr must be the server's gRPC address (grpc.listen)\n";
+    return "  If it is HTTP:  --addr must be the server's gRPC address (grpc.listen)\n";
   }
   if (has("closed the connection")) {
     return "  If it has TLS:  --tls-ca FILE, or --tls to trust the system's authorities\n";

@@ -65,7 +65,7 @@ class Steps {
   SteadyTime last_ = SteadyNow();
 };
 
-// Prints each step as lines or as JSON, until a signal ends the command.
+// Prints each step as lines or as JSON, until a signal or --count ends the command.
 int Print(const TopOptions& options, Steps& steps, SignalQueue& signals) {
   const TopView view{.filter = options.filter};
   for (std::uint64_t printed = 0; options.count == 0 || printed < options.count;) {

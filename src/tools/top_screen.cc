@@ -98,7 +98,8 @@ std::string TotalsLine(const FleetState& fleet) {
                      LatencyText(fleet.checks), LatencyText(fleet.store));
 }
 
-// Servers that cannot be reached come first, so that they are shown if some do not fit.
+// Servers that cannot be reached come first, so that they are shown even if
+// not all servers fit.
 std::vector<std::string> ServerLines(const FleetState& fleet) {
   std::vector<ServerState> servers = fleet.servers;
   std::stable_partition(servers.begin(), servers.end(),

@@ -34,7 +34,7 @@ constexpr Size kSmall{.limit = 100, .window = seconds(1)};
 constexpr Size kMinute{.limit = 100, .window = seconds(60)};
 constexpr Duration kHeadStart = milliseconds(50);  // time for the callers to get ready
 constexpr char kPicture[] = "burst";               // for a picture; it tests little
-constexpr int kAttacks = 5;                        // at most; ends when one hits the edge
+constexpr int kAttacks = 5;                        // at most; one that hits the edge is enough
 
 struct Settings {
   bool short_form = false;
@@ -45,7 +45,7 @@ struct Settings {
   std::string csv;
 };
 
-// All rules in one file, since servers load their rules only once.
+// All rules in one file, because the fleet gets its rules only when it starts.
 std::string AllRules() {
   std::vector<Subject> subjects = Subjects(kSmall);
   for (Subject& subject : Subjects(kMinute)) subjects.push_back(std::move(subject));

@@ -5,7 +5,7 @@
 //
 // bytes    MEMORY USAGE of a counter and its key after one check. The counter is for a user whose
 //          name has 36 bytes, as UUIDs have.
-// most     the maximum of the same, while as many checks as the limit allows are spread evenly over
+// most     the maximum MEMORY USAGE while as many checks as the limit allows are spread evenly over
 //          a window
 // script   mean run time of the script (INFO commandstats). One caller waits for each answer, so
 //          every check is a script call of its own.

@@ -46,7 +46,7 @@ Arrivals Bursty(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Checks of key k have a share in proportion to 1/(k + 1), and a cost of 1 to 3, depending on k.
+// Key k gets checks in proportion to 1/(k + 1). Each of them costs 1 to 3 units, depending on k.
 Arrivals Zipf(const Size& size, const Span& span) {
   std::vector<double> weights;
   for (int key = 0; key < kZipfKeys; ++key) weights.push_back(1.0 / (key + 1));
@@ -91,7 +91,7 @@ const std::vector<Pattern>& Patterns() {
   static const std::vector<Pattern> patterns = {
       {"uniform", "evenly spaced, twice the limit", Uniform},
       {"bursty", "up to twice the limit at once, at random times", Bursty},
-      {"zipf", "20 keys; the k-th has a share in proportion to 1/k; costs of 1 to 3", Zipf},
+      {"zipf", "20 keys; the k-th gets checks in proportion to 1/k; costs of 1 to 3", Zipf},
       {"edges", "eight times the limit around the clock's edges, nothing between", Edges},
       {"burst", "below the limit, six times the limit for 1.5 windows, below it again", Burst},
   };

@@ -39,7 +39,8 @@ inline constexpr char kHoldingRule[] = "concurrency-release";
 std::string RuleOf(const Holding& holding);
 
 // Returns when all callers have ended. Not thread-safe. REQUIRES: the fleet's Redis runs on this
-// machine, because this machine's clock times releases, and Redis' clock times decisions.
+// machine, because the times of releases are from this machine's clock, and the times of decisions
+// are from Redis' clock.
 Usage Hold(test::Fleet& fleet, const Holding& holding);
 
 // `promise.over` is the number of admissions while all slots were certainly held, plus the number

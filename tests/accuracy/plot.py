@@ -4,7 +4,8 @@
     build/release/accuracy/accuracy --pattern burst --csv burst.csv
     tests/accuracy/plot.py burst.csv docs/algorithms.svg
 
-Checks with a wait count at their start time. Time 0 is an edge of a clock-aligned window.
+If a check waits, its admission is drawn at its start time. Time 0 is an edge of a clock-aligned
+window.
 """
 import collections
 import csv

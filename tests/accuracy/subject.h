@@ -31,8 +31,8 @@ struct Subject {
   Size size;
   Promise promise;
   Ideal ideal;
-  // The minimum and the maximum that a correct implementation admits of checks with equal costs. If
-  // not set: the ideal.
+  // The minimum and the maximum that a correct implementation admits if all checks of a counter
+  // have the same cost. Where one is not set, the ideal is used.
   Ideal least;
   Ideal most;
   std::optional<Duration> max_wait;  // of its checks

@@ -260,7 +260,7 @@ TEST_F(AdminServiceTest, WorkerIsStopped_ListRulesIsUnavailable) {
   EXPECT_THAT(status.error_message(), HasSubstr("try again"));
 }
 
-TEST_F(AdminServiceTest, CallerDisconnectsWhileTheRulesAreRead_ServerKeepsServing) {
+TEST_F(AdminServiceTest, CallerGivesUpWhileTheRulesAreRead_ServerKeepsServing) {
   Start();
   {
     grpc::ClientContext context;

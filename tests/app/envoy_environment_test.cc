@@ -151,7 +151,8 @@ TEST(EnvoyEnvironment, TlsFilesWithoutTls_CauseWarnings) {
                    "REDIS_TLS_CACERT has no effect in sluiced"}));
 }
 
-// If the server ignored such a variable, it would lack the protection that the operator expects.
+// If the server ignored GRPC_AUTH_TOKEN, for example, it would lack the protection that the
+// operator expects.
 TEST(EnvoyEnvironment, UnsupportedProtection_IsAnError) {
   const Texts environment{"GRPC_SERVER_USE_TLS=true", "GRPC_CLIENT_TLS_SAN=edge",
                           "GRPC_AUTH_TOKEN=secret", "REDIS_TLS=true",

@@ -68,7 +68,8 @@ TEST_F(OfferedRulesTest, BadSet_IsRefused_LastGoodSetStaysEvenIfFilesChange) {
   EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
 }
 
-// Otherwise the set would be lost, because a control plane does not send a refused set again.
+// If the good set were refused, it would be lost, because a control plane does not send a refused
+// set again.
 TEST_F(OfferedRulesTest, FilesHaveMistakes_GoodSetWaitsUntilTheyAreFixed) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
@@ -98,7 +99,8 @@ TEST_F(OfferedRulesTest, FilesAndSetHaveMistakes_SetIsRefused_FilesAreReadWhenFi
   EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
 }
 
-// The set waited for the files. With the fixed files, it has a mistake.
+// The set waits until the files are fixed. Then it conflicts with them: both are for the domain
+// edge.
 TEST_F(OfferedRulesTest, WaitingSetConflictsWithTheFixedFiles_SetIsRefused_FilesAreInForce) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");

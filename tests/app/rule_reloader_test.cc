@@ -189,7 +189,7 @@ TEST_F(RuleReloaderTest, HalfWrittenFile_CausesNoError) {
   Start(dir_.path() / "rules", kTimeout);
   const std::string text = RuleNamed("b");
   dir_.Write("rules/a.yaml", text.substr(0, text.size() - 4));
-  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, reading them again soon"));
+  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, reading the files again soon"));
   dir_.Write("rules/a.yaml", text);
   EXPECT_TRUE(WaitForRules({"b"}));
   EXPECT_THAT(log_.Lines("error"), IsEmpty());

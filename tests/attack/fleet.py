@@ -2,7 +2,7 @@
 
 Each attack is a program. Most of these programs have an AttackTest: its attack() runs with Redis
 healthy, slow and hung, and with all cores busy. In all four cases, the limits must hold as promised
-in docs/outages.md. Prints the answers and the admissions.
+in docs/outages.md. Each test prints the answers and the admissions.
 
 Usage of each: ATTACK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -178,7 +178,7 @@ class AttackTest(unittest.TestCase):
         return callers
 
     def note(self, answers, may_wait=0):
-        """Counts answers. An allowed check is admitted if it waits for at most `may_wait` s."""
+        """Counts answers. An allowed check is an admission if it waits at most `may_wait` s."""
         for answer in answers:
             source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
             decision = pb.Decision.Name(answer.decision).removeprefix("DECISION_")

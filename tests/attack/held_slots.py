@@ -84,8 +84,8 @@ class Holder(Caller):
         self.calls[self.stream] = (time.monotonic(), path, lease)
 
     def cancel(self, stream):
-        """Cancels a call and drops its answer. Ignores releases, and calls sent too long ago.
-        Returns the number of canceled calls."""
+        """Cancels a call and drops its answer, unless the call is a release or was sent too long
+        ago. Returns the number of canceled calls."""
         sent, path, _ = self.calls[stream]
         if path == RELEASE_PATH or time.monotonic() - sent > PATIENCE:
             return 0
@@ -109,7 +109,8 @@ class Holder(Caller):
         return self.ended
 
     def hang_up(self):
-        """Disconnects. Returns all calls, as read() does. Unanswered calls have no body."""
+        """Disconnects. Returns all open calls, in the form of read(). An unanswered call has no
+        body."""
         self.ended = []
         self.leave()
         self.ended += [(path, lease, b"") for _, path, lease in self.calls.values()]

@@ -4,10 +4,10 @@
 //
 // First, 1 to 64 io threads share one Redis: with a constant number of checks in flight
 // (--in-flight), then with one check in flight for each thread. The more threads share the checks,
-// the fewer checks a call carries. Then sidecars with one io thread each send 100 checks a second,
-// with one rule and with two. At most 64 sidecars are measured. For 100 sidecars, 64 threads send
-// the load. For 1,000 sidecars, the figures are computed from the cost of a check while 64 threads
-// keep Redis busy.
+// the fewer checks a call carries. Then come sidecars, each with one io thread and 100 checks a
+// second; first with one rule, then with two. At most 64 sidecars are measured. For 100 sidecars,
+// 64 threads send the load. For 1,000 sidecars, the figures are computed from the cost of a check
+// while 64 threads keep Redis busy.
 #include <time.h>
 
 #include <algorithm>

@@ -186,7 +186,7 @@ class Caller {
       for (int i = 0; i < kUsers && done < calls; ++i, ++done) {
         const double start = MicrosecondsOf(CLOCK_MONOTONIC);
         // A stride of 379 keeps successive keys apart. It has no factor in common with kUsers, so
-        // no key is used again before all are used.
+        // no call is repeated before each has been made once.
         Call(asked.calls[(static_cast<std::size_t>(done) * 379) % asked.calls.size()],
              asked.commands);
         times.push_back(MicrosecondsOf(CLOCK_MONOTONIC) - start);

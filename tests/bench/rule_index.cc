@@ -30,8 +30,8 @@ Condition On(std::string attribute, Pattern::Kind kind, std::string text) {
 
 std::string Endpoint(std::size_t i) { return fmt::format("/api/v1/resource-{}", i); }
 
-// Of `size` rules, Hundredth(size) are prefixes, as many are networks, and Thousandth(size) are
-// regular expressions.
+// Of `size` rules, Hundredth(size) are prefixes, Hundredth(size) are networks, and
+// Thousandth(size) are regular expressions.
 std::size_t Hundredth(std::size_t size) { return std::max<std::size_t>(1, size / 100); }
 std::size_t Thousandth(std::size_t size) { return std::max<std::size_t>(1, size / 1000); }
 

@@ -1,5 +1,5 @@
-// The latency of checks on the metrics page of a sluiced: the time from reading a request to
-// returning its answer.
+// The latency of checks according to the metrics page of a sluiced: the time from reading a request
+// to returning its answer.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@
 
 namespace sluice::test {
 
-// The buckets of sluice_check_duration_seconds: how many checks took at most this long (seconds).
+// The buckets of sluice_check_duration_seconds: for each bound in seconds, the number of checks
+// that took at most as long as the bound.
 using Buckets = std::map<double, double>;
 
 inline Buckets ReadBuckets(const SluiceServer& server) {

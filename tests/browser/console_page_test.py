@@ -2,8 +2,8 @@
 
 Usage: console_page_test.py SLUICE SLUICED CHROMIUM
 
-If there is no Chromium, exits with 77. If the environment has SLUICE_PICTURES=DIRECTORY, also makes
-the pictures for the documents in DIRECTORY.
+If there is no Chromium, exits with 77. If the environment has SLUICE_PICTURES=DIRECTORY, also
+writes the pictures for the documents to DIRECTORY.
 """
 
 import http.server

@@ -25,8 +25,8 @@ with status 1. Every call has a deadline: if the server does not answer, the cal
   keepalive       pings every 10 s, with and without a call: the connection stays (only without TLS,
                   since this test waits for 35 s)
   reconnect       the server is killed and starts again: the same channel works again
-  graceful_stop   the server is told to stop: Watch sends NOT_SERVING, streams get their answers
-                  and end with UNAVAILABLE; the server starts again, and the same channel works
+  graceful_stop   the server is told to stop: Watch sends NOT_SERVING, and streams end with
+                  UNAVAILABLE; the server starts again, and the same channel works
 
 This program runs CLIENT with the given ARGUMENTs, followed by these flags:
 

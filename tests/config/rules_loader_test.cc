@@ -343,7 +343,7 @@ TEST(RulesLoader, HostileText_IsAnErrorNotACrash) {
   }
 }
 
-TEST(RulesLoader, ExampleCutAnywhere_EveryErrorHasItsPlace) {
+TEST(RulesLoader, TruncatedExample_EveryErrorHasAPosition) {
   const std::string text = ReadFile(kSource / "config/rules/shop.yaml");
   for (std::size_t end = 0; end < text.size(); end += 7) {
     for (const Diagnostic& error : Parse(text.substr(0, end)).errors) {

@@ -126,8 +126,8 @@ class Overloaded {
   std::multimap<Time, Call> running_;
 };
 
-// With 40 servers, 66 is the largest number of slots with which 90 % of the calls take at most 300
-// ms. tests/bench/adaptive_laws.py computes this number.
+// With 40 servers, 66 is the largest number of slots with which 90 % of the calls (the limit's
+// `share`) take at most 300 ms. tests/bench/adaptive_laws.py computes this number.
 TEST(AdaptiveLimit, Overload_LimitSettlesNearTheLargestThatKeepsTheShare) {
   Overloaded service(40);
   service.RunFor(seconds(20));

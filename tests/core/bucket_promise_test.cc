@@ -209,7 +209,7 @@ TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
 
 constexpr LeakyBucket kLeaky{.rate = 7, .period = seconds(1), .queue = 9};
 
-TEST(LeakyBucket, StartsOfAdmittedChecks_AreEvenlySpaced) {
+TEST(LeakyBucket, StartsOfAdmittedChecks_AreNeverFasterThanTheRate) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const Passages passed = RandomPassages(kLeaky, seed, kWaits);
     ASSERT_GT(passed.size(), 200u);

@@ -49,7 +49,7 @@ TEST_P(ChargeTest, AnyCharge_ReportsTheDecisionOfConsume_TakesTheUnits) {
   EXPECT_GT(denied, 100);
 }
 
-TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
+TEST_P(ChargeTest, ChargeBeyondTheMaximum_ExcessIsDroppedAndReported) {
   SimulatedCounter counter(GetParam().limit);
   const Verdict first = counter.Charge(kMaxCost);
   EXPECT_FALSE(first.admitted);
@@ -81,7 +81,7 @@ TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt) {
        1 + kMaxProduct / 1'000'000, Duration(60'000'001)},
       {"a queue and ten minutes", LeakyBucket{.rate = 10, .period = seconds(1), .queue = 19},
        20 + 6000, seconds(600) + milliseconds(100)},
-      {"ten minutes of warming up",
+      {"ten minutes at the price of a cold bucket",
        WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(3)}, 2000,
        // A unit costs at most 3 · 0.1 s. Of the 2,000 units, only 15 cost more than 0.1 s.
        milliseconds(200'000 + 1500)},

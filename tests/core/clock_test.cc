@@ -114,7 +114,7 @@ class JumpingClockTest : public ClockTest {
   Time stopwatch_{};
 };
 
-// Windows aligned to the clock are excluded: each new clock may add the start of a window.
+// Windows aligned to the clock are excluded: each new clock may start another window.
 std::vector<NamedLimit> LimitsOffTheClock() {
   std::vector<NamedLimit> limits = EveryLimit();
   std::erase_if(limits, [](const NamedLimit& named) {
@@ -126,7 +126,7 @@ std::vector<NamedLimit> LimitsOffTheClock() {
 INSTANTIATE_TEST_SUITE_P(Limits, JumpingClockTest, testing::ValuesIn(LimitsOffTheClock()),
                          testing::PrintToStringParamName());
 
-TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
+TEST_P(JumpingClockTest, Counter_KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();
   EXPECT_GT(passed.size(), 50u);
   std::visit(ExpectPromise{passed}, GetParam().limit);

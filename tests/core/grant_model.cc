@@ -104,7 +104,7 @@ GrantReturn GrantModel::TakeOut(Holder& holder) {
   return {held.generation, held.units, holder.left};
 }
 
-// The counter decides when the call arrives. A call for a grant, or its reply, may be lost.
+// When the call arrives, the counter decides. A call for a grant, or its reply, may be lost.
 void GrantModel::Send(std::size_t index, std::int64_t units, const GrantReturn& returned,
                       const GrantWish& wish) {
   const Duration sent = now_;

@@ -80,7 +80,7 @@ TEST(Grants, Schedules_UseManyUnitsFromGrants) {
   EXPECT_GT(5 * from_grants, all);
 }
 
-// The first seed that shows the fault; 1,000 if no seed below shows it.
+// The first seed that shows the fault; 1,000 if no smaller seed shows it.
 template <typename Holds>
 std::uint32_t FirstFound(const Holds& holds, GrantModel::Planted planted) {
   std::uint32_t seed = 0;

@@ -85,9 +85,9 @@ TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_AdmitsAtMostTheLimit) {
   EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
 }
 
-// Compares with a sliding log of the same units whose window is one segment longer: the log would
-// also deny each check that is denied.
-TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
+// Compares the sliding window with a sliding log that has the same units and a window longer by one
+// segment. If the sliding window denies a check, the log would deny it, too.
+TEST_P(SlidingWindowTest, DeniedCheck_LogThatIsOneSegmentLongerDeniesItToo) {
   const Duration longest = segment_ * (GetParam() + 1);
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     Arrivals arrivals(seed);
@@ -105,7 +105,7 @@ TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
       for (const Passage& passage : passed) {
         recent += passage.at > counter.now - longest ? passage.cost : 0;
       }
-      ASSERT_GT(recent + cost, limit_.limit) << "a longer log would admit, at " << i;
+      ASSERT_GT(recent + cost, limit_.limit) << "the longer log would admit check " << i;
       ++denied;
     }
     EXPECT_GT(denied, 100);

@@ -7,7 +7,7 @@
 - docs/deploy.md has a row for every alert
 
 Usage: check_docs.py ROOT         prints each fault; exit status 1 if there is any
-       check_docs.py --self-test  plants a fault of each kind and checks that it is found
+       check_docs.py --self-test  plants each fault in FAULTS and checks that it is found
 """
 
 import pathlib

@@ -33,7 +33,8 @@ FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/READM
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
-# If a page shows one of these, both are right: the time since the previous command decides.
+# If a page shows one of these, the output may begin with either: it depends on the time since the
+# previous command.
 VERDICTS = ("ALLOWED", "DENIED")
 
 # The start of a command, the file that runs it instead, and the words to find in that file.
@@ -98,7 +99,7 @@ def commands_of(text):
 
 
 def first_word(output):
-    """The first word of an output. If the output begins with a time, the word after the time."""
+    """The first word of an output. A time at the start of the output is skipped."""
     return (re.findall(r"[^\s,]+", re.sub(r"^\d{4}-[\d-]+T[\d:]+Z", "", output)) or [""])[0]
 
 

@@ -76,7 +76,7 @@ TEST(AuthRequest, Queries_BecomeChecks) {
       {"max_wait=60s", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 429, 60'000}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
-      // Each proxy appends to the list. The last item is from the proxy in front of Sluice.
+      // Each proxy appends an item to the header. The last is from the proxy in front of Sluice.
       {"domain=shop&header.ip=X-Forwarded-For",
        {{"X-Forwarded-For", "192.0.2.1"}, {"x-forwarded-for", "192.0.2.2 , 192.0.2.3"}},
        {"shop", {{"ip", "192.0.2.3"}}}},
@@ -139,8 +139,8 @@ TEST(AuthRequest, Paths_AreNormalized) {
   }
 }
 
-// Some proxies allow a request on an error. If such a header caused an error, a client could use it
-// to avoid the check.
+// Some proxies allow a request if its check ends with an error. If a header that is too long or not
+// UTF-8 caused an error, a client could use the header to avoid the check.
 TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {

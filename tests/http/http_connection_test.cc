@@ -236,7 +236,7 @@ TEST_F(HttpConnection_Test, RequestArrivesTooSlowly_IsAnsweredWith408) {
 }
 
 // Single bytes that arrive now and then do not extend the time for a request.
-TEST_F(HttpConnection_Test, RequestByteByByte_HasTheSameTimeout) {
+TEST_F(HttpConnection_Test, RequestByteByByte_TimeoutIsNotExtended) {
   Start(Routes(), {.request_time = 100ms});
   HttpClient client(address_);
   const SteadyTime began = SteadyNow();

@@ -251,7 +251,7 @@ HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>&
 
 class HttpServer_Full : public HttpServer_OneThread {
  protected:
-  // Starts the server, and fills all places with connections whose requests wait for their answers.
+  // Starts the server, and opens `max_connections` connections whose requests wait for answers.
   void StartFull(HttpOptions options) {
     options.metrics = &metrics_;
     auto routes = Routes();

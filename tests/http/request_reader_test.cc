@@ -116,8 +116,8 @@ TEST(RequestReader, UnacceptableRequest_IsRefusedWithAStatus) {
   }
 }
 
-// Proxies read such requests in different ways. If Sluice read one differently than a proxy,
-// clients could bypass the proxy's checks.
+// Proxies read the requests below in different ways. If Sluice read a request differently than the
+// proxy in front of it, clients could bypass the proxy's checks.
 TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   const std::string host = "Host: x\r\n";
   std::vector<std::string> requests = {"GET / HTTP/1.1\r\n\r\n",
@@ -152,8 +152,9 @@ TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   }
 }
 
-// A proxy may treat the bytes after such headers as the body. If Sluice read them as the next
-// request, clients could hide requests from the proxy.
+// If headers do not say clearly where the body ends, a proxy may treat all bytes after them as the
+// body. If Sluice read some of these bytes as the next request, clients could hide requests from
+// the proxy.
 TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   for (const std::string head :
        {"1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity",
@@ -177,7 +178,7 @@ TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   }
 }
 
-// A connection keeps bytes that are not parsed yet, so this limit bounds its memory.
+// A connection keeps bytes that are not parsed yet. The limit of headers bounds these bytes, too.
 TEST(RequestReader, EndlessExtensionsOrTrailers_AreRefusedAtTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {

@@ -37,10 +37,10 @@ ROWS = {
     "http": 7,
     "app": 8,
 }
-# Programs other than the server may include only these folders. OWNERS determines which of them may
-# include the generated API. The tool validates rules as the server does, so it may include the
+# Programs other than the server may include only these folders. OWNERS determines which programs
+# may include the generated API. The tool validates rules as the server does, so it may include the
 # server's parser. The load generator parses answers itself and does not include the generated API.
-# Replay applies rules to a log with the server's code.
+# Replay uses the server's code to apply rules to a log.
 SIDE = {
     "client": {"base", "net"},
     "console": {"base", "net", "client", "http", "match"},
@@ -169,7 +169,7 @@ def all_cycles(src):
 
 def check(src):
     """All violations under `src`, as lines of text."""
-    violations = [f"{src}: include each other: {', '.join(group)}" for group in all_cycles(src)]
+    violations = [f"{src}: {', '.join(group)} include each other" for group in all_cycles(src)]
     for path in sorted(src.rglob("*")):
         if path.suffix in (".h", ".cc"):
             for number, fault in faults_of_file(src, path):

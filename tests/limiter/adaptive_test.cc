@@ -84,7 +84,7 @@ TEST_F(AdaptiveLeaseTest, Release_SlowOrOverloaded_LowersTheLimit) {
   EXPECT_FALSE(Lowers({.duration = seconds(1)}, seconds(2)));
 }
 
-TEST_F(AdaptiveLeaseTest, RenewedLease_IsMeasuredFromItsTake) {
+TEST_F(AdaptiveLeaseTest, RenewedLease_HoldTimeIncludesTheTimeBeforeTheRenewal) {
   Rise();
   const std::string id = Take(10);
   clock_.Advance(seconds(25));
@@ -173,7 +173,7 @@ TEST_F(AdaptiveLeaseTest, LimitIsLowered_EarlierFastHoldDoesNotRaiseItAgain) {
   Hold(10, milliseconds(500));
   EXPECT_EQ(LimitNow(), 10);
   Use(kFifty);
-  EXPECT_EQ(LimitNow(), 10) << "the limit must rise again";
+  EXPECT_EQ(LimitNow(), 10) << "the limit does not return to its old value";
 }
 
 TEST_F(AdaptiveLeaseTest, MinIsRaised_LimitIsTheNewMinAndRisesFromIt) {

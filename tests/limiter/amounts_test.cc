@@ -183,7 +183,7 @@ TEST_F(AmountsTest, BlockedRequest_AnswerNamesUncountedAmounts) {
   other.match = {{"user", {}}};
   SetRules({blocked, other});
   EXPECT_THAT(Consume({{"bytes", 1}, {"byte", 1}}).uncounted_amounts, ElementsAre("byte"))
-      << "the rule other counts bytes, although it does not match";
+      << "the rule 'other' counts bytes, although it does not match";
 }
 
 TEST_F(AmountsTest, ConcurrencyWithCounts_TakesOneSlotPerCountedUnit) {

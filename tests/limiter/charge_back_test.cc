@@ -109,7 +109,7 @@ TEST_F(ChargeBackTest, StoreTakesACharge_TheOtherChargesFollowTogether) {
   EXPECT_EQ(server(0).fallback.charges.size(), 0u);
 }
 
-// The store cannot read one counter. This is no outage: the store decides by all other counters.
+// The store cannot read one counter. This is no outage: the store still decides all other counters.
 // The units of the unreadable counter wait, and are not sent to the store every 10 ms.
 TEST_F(ChargeBackTest, StoreCannotReadOneCounter_OthersAreDecided_UnitsAreChargedLater) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
@@ -155,8 +155,8 @@ TEST_F(ChargeBackTest, ServerStopsInAnOutage_LogsWhatIsLost) {
   EXPECT_EQ(log.CountLines("the changes of 1 leases are lost"), 1);
 }
 
-// If the grace period did not end, checks would stay local until the clock reaches its old time
-// again.
+// After an outage, a server decides by itself for a grace period. If the period did not end when
+// the clock is set back by 10 minutes, the server would decide by itself for 10 minutes more.
 TEST_F(ChargeBackTest, ClockIsSetBackAfterAnOutage_StoreDecidesAtOnce) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
   Lose();

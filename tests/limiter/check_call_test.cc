@@ -110,7 +110,7 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   EXPECT_EQ(Check({{"office", "1"}}).source, Source::kRule);
   const CheckAnswer anonymous = Check();
   EXPECT_EQ(anonymous.decision, Decision::kDenied)
-      << "the rule strict denies requests without a user";
+      << "the rule 'strict' denies requests without a user";
   EXPECT_EQ(anonymous.source, Source::kRule);
   ASSERT_EQ(anonymous.limits.size(), 1u);
   EXPECT_EQ(anonymous.limits[0].rule->rule.name, "strict");

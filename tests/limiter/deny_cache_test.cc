@@ -95,7 +95,7 @@ TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt) {
   }
 }
 
-TEST(DenyCache, UnitsAreBeingGivenBack_DenialsOfThisCounterAreNotUsed) {
+TEST(DenyCache, UnitsOfACounterAreBeingGivenBack_ItsDenialsAreNotUsed) {
   Clearings clearings;
   DenyCache cache(clearings);
   clearings.Begin("k");

@@ -1,4 +1,4 @@
-// The answers to checks while the store fails, by rule.
+// The answers to checks while the store fails. Each rule has its own policy, on_store_failure.
 #include <array>
 #include <memory>
 #include <string_view>
@@ -114,7 +114,7 @@ TEST_F(FallbackTest, Local_FirstCheckOfTheOutageHasASmallerLimit_AdmitsItsShareO
       EXPECT_EQ(Check({{"path", "/export"}}).decision, Decision::kDenied);
       int admitted = 0;
       while (Check().decision == Decision::kAllowed) ++admitted;
-      EXPECT_EQ(admitted, servers == 1 ? 10 : 4);  // of three servers, the first gets the rest
+      EXPECT_EQ(admitted, servers == 1 ? 10 : 4);  // of 10 units, the first of 3 servers gets 4
       store_.failing.reset();
       Check();
       clock_.Advance(seconds(2));
@@ -123,7 +123,7 @@ TEST_F(FallbackTest, Local_FirstCheckOfTheOutageHasASmallerLimit_AdmitsItsShareO
   }
 }
 
-TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
+TEST_F(FallbackTest, SeveralRules_DenyHasPriorityOverError_ErrorOverAdmission) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure first, second;
@@ -273,7 +273,7 @@ TEST_F(FallbackTest, PartOfTheStoreFails_TheOtherPartsDecide) {
   store_.failing.reset();
   EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kStore);
   EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kFallback)
-      << "other servers may not have charged yet";
+      << "other servers may not have charged their units yet";
   EXPECT_EQ(Check({{"path", "/healthy"}}).source, Source::kStore);
 }
 
@@ -437,7 +437,7 @@ TEST_F(FallbackMemoryTest, Charge_CountsUntilTheSeenWindowEnds) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(10)), 0);
 }
 
-TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
+TEST_F(FallbackMemoryTest, Charge_FallsWithThisServersShareOfTheRefill) {
   limit_ = TokenBucket{.rate = 2, .period = seconds(1), .burst = 100};
   fallback_.SetShare(Share::OfServer(2, 0));
   fallback_.RecordCharge("k", limit_, 10);

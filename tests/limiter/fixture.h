@@ -78,9 +78,9 @@ class FragileStore final : public Store {
   }
 
   std::optional<StoreFailure> failing;
-  // If `failing` is set, a counter fails if its key contains this text. So all counters fail if the
-  // text is empty. If it is not empty, the counters with such keys are in a separate part of the
-  // store, unless `failing` is kCounterRejected.
+  // If `failing` is set, the counters whose keys contain this text fail. If the text is empty, all
+  // counters fail. If it is not empty, the counters whose keys contain it are in a separate part of
+  // the store, unless `failing` is kCounterRejected.
   std::string failing_key;
   bool holds = false;  // decided checks are held, not returned
   std::vector<StoreCheck*> held;

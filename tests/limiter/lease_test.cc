@@ -340,7 +340,8 @@ TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   EXPECT_EQ(Remaining(), 5);
 }
 
-// It is unknown whether the store has received the report, so the report is sent again.
+// It is unknown whether the store has received the report of the lease, so this server sends the
+// report again.
 TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kUnreachable;

@@ -156,9 +156,9 @@ TEST_F(OutageTest, LossWhileChargesAreInFlight_NothingIsAdmittedTwice) {
   EXPECT_EQ(server(0).UnitsOfFate("charged"), 40u);
 }
 
-// After the charge, no check has reached the store. The store's answer to the charge shows what
-// others took.
-TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
+// After the charge, no check has reached the store. The store's answer to the charge shows what the
+// other server took.
+TEST_F(OutageTest, StallThenLoss_LocalChecksStartFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
   server(0).Peek();
   Stall(StoreFailure::kUnsent);
@@ -445,7 +445,7 @@ TEST_F(OutageTest, Overload_AdmitsNothing) {
   EXPECT_EQ(answer.source, Source::kFallback);
 }
 
-TEST_F(OutageTest, AllowPolicy_AdmitsEverything_AndIsCharged) {
+TEST_F(OutageTest, AllowPolicy_AdmitsEverything_AdmittedUnitsAreCharged) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   rule_.on_store_failure = OnStoreFailure::kAllow;
   server(0).SetRule(rule_);

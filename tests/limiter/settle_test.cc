@@ -122,7 +122,6 @@ TEST_F(SettleTest, ShadowRuleHasDenied_ItsUnitsAreNotCounted) {
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"charged\"}"), 10);
 }
 
-// An estimate may be 0.
 TEST_F(SettleTest, OnlyAShadowRule_LeaseIsTakenIfTheRuleAdmits) {
   Rule shadow = RuleOf("shadow", {Of({{"tokens"}}, PerMinute(10))});
   shadow.shadow = true;
@@ -133,6 +132,7 @@ TEST_F(SettleTest, OnlyAShadowRule_LeaseIsTakenIfTheRuleAdmits) {
   EXPECT_NE(Take(Leased(3)), "");
 }
 
+// An estimate may be 0.
 TEST_F(SettleTest, NothingWasTaken_UsedUnitsAreCounted) {
   SetTokenRule();
   EXPECT_EQ(Outcome(Take(Leased(0)), {{"tokens", 30}}), LeaseOutcome::kSettled);
@@ -154,7 +154,7 @@ TEST_F(SettleTest, FirstSettlementDecides_ReleaseSettlesWithTheTakenUnits) {
   EXPECT_EQ(Left(1), 740);
 }
 
-// If each lease were refunded, the bucket would get 60 bursts back.
+// The bucket has refilled since each take. So the settlements must not give units back.
 TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   SetRules({RuleOf(
       "r", {Of({{"tokens"}}, TokenBucket{.rate = 1000, .period = seconds(1), .burst = 1000})})});

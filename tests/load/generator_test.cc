@@ -21,7 +21,7 @@ using sluice::test::FakeLimiter;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Fills in an answer as from the server's store.
+// Fills in `response` as if the server's store had decided.
 void Decide(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response,
             v1::Decision decision = v1::DECISION_ALLOWED) {
   response.set_decision(decision);

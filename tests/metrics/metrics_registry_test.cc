@@ -77,7 +77,7 @@ TEST(Gauge_Hidden, IsNotOnThePageUntilItIsSet) {
 constexpr std::array<Histogram::Duration, 2> kBounds{std::chrono::milliseconds(1),
                                                      std::chrono::milliseconds(10)};
 
-TEST(Histogram_Observe, CountsInTheFirstBucketThatHoldsIt) {
+TEST(Histogram_Observe, CountsAValueInTheFirstBucketThatHoldsIt) {
   MetricsRegistry metrics;
   Histogram& histogram = metrics.HistogramFor("took_seconds", "How long.", kBounds);
   EXPECT_EQ(&histogram, &metrics.HistogramFor("took_seconds", "other", kBounds));

@@ -106,7 +106,7 @@ TEST(Acceptor, Restarted_WhileOldConnectionsEnd_Listens) {
   const Address address = listening->address();
   auto caller = BlockingSocket::ConnectTo(address);
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return listening->count() == 1; }));
-  listening->CloseAll();  // closes first, so its end stays in TIME_WAIT
+  listening->CloseAll();  // the server closes first, so its end stays in TIME_WAIT
   EXPECT_EQ(caller.ReadAll(), "");
   caller.Close();
   listening.reset();

@@ -17,7 +17,8 @@
 namespace sluice::net {
 namespace {
 
-// If it has a place, sends '+', otherwise '-'. Then waits until the client or the server closes it.
+// A connection. If it has a place, it sends '+', otherwise '-'. Then it waits until the client or
+// the server closes it.
 class Greeter final : public ServedConnection {
  public:
   Greeter(Loop& loop, TransportPtr transport, bool has_place)

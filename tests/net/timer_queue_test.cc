@@ -57,8 +57,8 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
     due_.erase(i);
   }
 
-  // Called within Advance when timer `i` fires. Compares the timer with the model, then sometimes
-  // starts or cancels a random timer. The current tick is then the tick at which timer `i` was due.
+  // Called within Advance when timer `i` fires. Compares the timer with the model, and sets `tick_`
+  // to the tick at which the timer was due. Then sometimes starts or cancels a random timer.
   void OnTime(std::size_t i) {
     ASSERT_TRUE(due_.contains(i)) << "timer " << i << " is not active";
     EXPECT_GE(due_[i], tick_) << "fired after a timer that is due later";

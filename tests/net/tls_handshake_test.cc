@@ -238,7 +238,7 @@ TEST(TlsTransport, ManyHandshakesAtOnce_AllSucceed) {
 
 class TlsTransport_OurClient : public ::testing::Test {
  protected:
-  // Why the client's end was closed; empty if the client received the server's output.
+  // Why the client's side was closed; empty if the client received the server's output.
   std::string Error(const TlsFiles& files, const std::string& server_name) {
     const auto server_context = Load(MutualOptions());
     const auto client_context = TlsClientContext::Load(files).value();

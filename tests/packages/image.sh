@@ -43,7 +43,7 @@ for tool in gcc cc make cmake ninja python3; do
   [[ -z $(chroot "$files" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
 done
 over=$((($(size_of "$files") - $(size_of "$(buildah mount "$clean")")) / megabyte))
-((over < limit)) || fail "$over MB over its base; $limit are allowed"
+((over < limit)) || fail "$over MB over its base; fewer than $limit are allowed"
 echo "ok: $over MB over its base"
 
 read -r grpc http <<<"$(free_ports 2)"

@@ -18,8 +18,8 @@ scripts/setup.sh build
 for folder in /etc /opt /usr /root /home; do hide "$folder"; done
 version=$(scripts/version.py)
 
-# serves UNIT: checks that the unit's command starts with the installed settings and rules, and
-# decides.
+# serves UNIT: runs the unit's command, which uses the installed settings and rules. The server must
+# become ready and decide checks.
 serves() {
   local command grpc http
   read -ra command <<<"$(sed -n 's/^ExecStart=//p' "$1")"

@@ -110,7 +110,8 @@ void RawConnection::Send(std::string_view bytes) {
   }
 }
 
-// Notes which streams `sent` resets. From now on, received frames of these streams are ignored.
+// Notes the streams of the RST_STREAM frames in `sent`. From now on, received frames of these
+// streams are ignored.
 void RawConnection::NoteResets(std::string_view sent) {
   std::string bytes(sent);
   if (bytes.starts_with(kHttp2Preface)) bytes.erase(0, std::string_view(kHttp2Preface).size());

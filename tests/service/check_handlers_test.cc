@@ -126,7 +126,8 @@ TEST_F(BatchHandlerTest, LongBatch_StartsInSteps_AnswersInOrder) {
   }
 }
 
-// Therefore, only few batches hold results at the same time.
+// A batch starts its checks after the earlier batches have started theirs. So only few batches hold
+// results at the same time.
 TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   constexpr int kBatches = 20;
   const std::string request = Frame(1000);
@@ -144,7 +145,7 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
     const std::size_t before = store_.submitted;
     loop_.RunIteration();
     EXPECT_LE(store_.submitted - before, BatchQueue::kChecksPerIteration);
-    // Earlier batches than the current one are finished. Later batches have not begun.
+    // The batches before the current one are finished. The batches after it have not begun.
     const auto current = std::find_if_not(calls.begin(), calls.end(), is_finished);
     const auto finished = static_cast<std::size_t>(current - calls.begin());
     EXPECT_LE(store_.submitted, (finished + 1) * 1000);

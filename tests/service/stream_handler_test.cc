@@ -46,7 +46,7 @@ TEST_F(StreamHandlerTest, ResultsOfAnIteration_AreSentInOneFrame) {
   EXPECT_EQ(20, ResultsOf(call_.sent[1]));
 }
 
-TEST_F(StreamHandlerTest, LargeFrame_StartsInSteps) {
+TEST_F(StreamHandlerTest, ChecksOfALargeFrame_StartInSteps) {
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));
     handler_.OnMessage(Frame(500, 500));

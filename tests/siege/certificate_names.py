@@ -2,7 +2,7 @@
 
 import json
 
-NAMES = {  # the alternative name in the certificate, and the identity that it must not be
+NAMES = {  # the alternative name in the certificate, and the identity that it must not pass as
     "URI:10.0.0.1": "ip:10.0.0.1", "URI:ip:10.0.0.1": "ip:10.0.0.1",
     "DNS:ip:10.0.0.1": "ip:10.0.0.1", "email:uri:spiffe@example": "uri:spiffe@example",
     "URI:checkout.example": "dns:checkout.example",

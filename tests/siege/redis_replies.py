@@ -1,4 +1,4 @@
-"""A Redis that answers each check with a list of 134,217,727 elements, and sends 10,000 of them."""
+"""A Redis that announces 134,217,727 elements in the reply to each check, but sends only 10,000."""
 
 from hostile_redis import serve_with
 
@@ -9,4 +9,4 @@ SERVER = {"redis": serve_with(lambda words: REPLY if words[0] == b"EVALSHA" else
 def attack(attacker):
     attacker.over(None)
     if not attacker.server.metric('sluice_redis_errors_total{kind="protocol"}'):
-        return ["the server does not treat such a reply as an error"]
+        return ["the server does not treat the huge list as an error"]

@@ -8,8 +8,8 @@ its own. Prints a table. The exit status is 1 if an attack succeeds. An attack f
 is true while it runs:
 
   - honest callers with a token get 99 % of their answers over gRPC and over HTTP
-  - their p99 is at most 5 times (--slower) as long as beside a process that only uses CPU, without
-    an attack
+  - their p99 is at most 5 times (--slower) the p99 of an earlier run without an attack, beside a
+    process that only uses CPU
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
   - the server treats the attacker as the attack requires
@@ -41,7 +41,7 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds; the p99 with a spinning process is rounded up to this
+LEAST_P99 = 2  # milliseconds; a lower p99 beside a spinning process counts as this
 HEAD_START = 10  # seconds for an attack to begin
 PATIENCE = 60  # seconds for an attack to end when its time is over
 
@@ -77,7 +77,7 @@ def parse():
     parser.add_argument("--tries", type=int, default=1,
                         help="tries, all of which must succeed for an attack to succeed")
     parser.add_argument("--slower", type=float, default=5,
-                        help="highest p99, in multiples of p99 beside a spinning process")
+                        help="highest p99, in multiples of the p99 beside a spinning process")
     parser.add_argument("--redis", action="store_true", help="let the server count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known

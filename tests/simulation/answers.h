@@ -69,8 +69,8 @@ class Answers {
   void OnSent(const Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
-  // Checks each counter state that a server remembers: the counter must have been in that state at
-  // that time.
+  // Checks each counter state that a server remembers: the counter must have been in that state
+  // when the server read it.
   void JudgeLearned();
 
   // At the end.

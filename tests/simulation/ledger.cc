@@ -159,7 +159,7 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
   const std::int64_t most = (2 + circumstances.crashes + account.resets) * account.limit;
   const std::int64_t more = account.forgotten + account.returned + circumstances.in_flight;
   if (circumstances.local && !account.refills && admitted > most + more) {
-    broken_.push_back(fmt::format("{}: {} were admitted; limit {}; {} were by fallback", counter,
+    broken_.push_back(fmt::format("{}: {} were admitted; limit {}; {} of them by fallback", counter,
                                   admitted, account.limit, account.by_fallback));
   }
 }

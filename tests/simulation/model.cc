@@ -11,7 +11,7 @@ bool Admits(const Limit& limit, CounterState state, const CounterDemand& demand,
   return Grants(limit, state, demand, 1) > 0;
 }
 
-// Whether a copy of a counter has all of its units. The copy may lack a refund.
+// Whether a copy of a counter has all charges and all refunds of the counter.
 bool HasAll(const TrueCounter& counter, const TrueCounter& copy) {
   return copy.charged == counter.charged && copy.given_back == counter.given_back &&
          copy.charged_on_top == counter.charged_on_top;

@@ -108,7 +108,8 @@ std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
 // Forgets which units servers hold by grants.
 void ForgetGrants(CounterState& state);
 
-// A copy that shares nothing with `state`. `leases` includes all leases that hold slots of `state`.
+// A copy that shares nothing with `state`. Of the leases that hold slots of `state`, the copy has
+// only those in `leases`.
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);
 
 }  // namespace sluice::simulation

@@ -1,9 +1,10 @@
 // The rules of the simulation, in versions. Versions differ in everything that a reload may change:
 // limits and their order, rates, windows, what is counted, exceptions. There is a rule for each
 // algorithm, and endpoints that match several rules. Two rules count tokens, the others the cost.
-// Windows are longer than a schedule; only fast buckets and the warming bucket refill. All servers,
-// some or none may prefetch two rules with larger limits; one of these rules has short windows in
-// some versions. The number of slots follows the load in some versions.
+// All servers, some or none may prefetch two rules with larger limits: pool and quota. In some
+// versions, quota has short windows. All other windows are longer than a schedule. Only these short
+// windows, fast buckets and the warming bucket refill. The number of slots follows the load in some
+// versions.
 //
 // One thread.
 #pragma once
@@ -52,7 +53,8 @@ class Rules {
   // The subject of an endpoint with a rule that may be prefetched.
   Subject DrawBusySubject() const;
 
-  // Adds a version in which some rules are changed. Versions count from 0, which always exists.
+  // Adds a version in which some rules are changed. Versions are numbered from 0; version 0 always
+  // exists.
   int DrawVersion();
   int versions() const { return static_cast<int>(versions_.size()); }
   // The rules of the version, as `server` has them.
@@ -80,8 +82,9 @@ class Rules {
   // Whether every limit of the endpoint may be prefetched.
   static bool MayPrefetch(std::string_view endpoint);
 
-  // The counter that a call to Redis concerns. The limit shows its place in the rules and what it
-  // counts: limits that differ in these are never equal. The key shows the user or team.
+  // The counter that a call to Redis concerns. The limit shows the rule, whether it is the rule's
+  // first or second limit, and whether it counts by user or by team: limits that differ in one of
+  // these are never equal. The key shows which user or team.
   static std::string CounterOf(const Limit& limit, std::string_view key);
   // Every limit that a call may have.
   static std::vector<Limit> AllLimits();
@@ -91,7 +94,7 @@ class Rules {
   struct Shape {
     enum class Exception : std::uint8_t { kNone, kSharedCounter, kOwnCounter };
     bool large = true;
-    bool fast = false;     // a high rate; for the quota rule: short windows
+    bool fast = false;     // a high rate, other windows or `adapt`; see MakeLimit in rules.cc
     bool by_team = false;  // instead of by user
     // The limits of the rule in their order: false is its first limit, true its second limit, which
     // has more units.

@@ -128,7 +128,7 @@ void Schedule::ScheduleBusyCalls() {
   }
 }
 
-// Half of these series go to one server. Returns the time of the last call.
+// Half of the trickles and rushes go to one server. Returns the time of the last call.
 Duration Schedule::ScheduleBusyCalls(const Subject& subject, const BusyCalls& calls,
                                      Duration begin) {
   const std::uint64_t server = world_.Below(2 * Fleet::kServers);

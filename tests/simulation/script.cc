@@ -29,7 +29,7 @@ class Reader {
     test::Require(at_ < numbers_.size(), "a call of the check script ends too early");
     return numbers_[at_++];
   }
-  // `number`: the next to be read, from 1.
+  // `number`: the position of the next number to be read, from 1.
   void MoveTo(std::size_t number) { at_ = number - 1; }
   std::int64_t Integer() { return static_cast<std::int64_t>(Number()); }
   std::size_t Index() { return static_cast<std::size_t>(Number()); }

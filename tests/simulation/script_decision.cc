@@ -118,7 +118,7 @@ ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit,
       fields[2] = std::min(fields[2], kMostUnitsOut);
     }
     done = Undo(*draft.limit, draft.state, SnapshotFromFields(*draft.limit, fields), checks);
-    draft.charged = done.dropped - draft.units;  // also if they have left the counter by now
+    draft.charged = done.dropped - draft.units;  // even if the units have left the counter by now
     const auto* const bucket = std::get_if<TokenBucket>(draft.limit);
     if (bucket != nullptr) {
       draft.undone = {draft.units, Time(Duration(static_cast<std::int64_t>(before[1])))};

@@ -51,7 +51,7 @@ ChangeResult SettleOne(const RecordedCheck& recorded, const Held& held, Draft& d
   const bool settles_units =
       held.units != Held::kNothing && draft.units != kAsTaken && !TakesLeases(limit);
   if (settles_units && draft.units < held.units && RefundsInFull(limit)) {
-    draft.given_back = held.units - draft.units;  // also if they have left the counter by now
+    draft.given_back = held.units - draft.units;  // even if the units have left the counter by now
     if (const auto* const bucket = std::get_if<TokenBucket::Snapshot>(&held.before)) {
       draft.undone = {draft.given_back, bucket->last};
     }

@@ -33,8 +33,8 @@ class SlotMap {
   void EndMove(std::string_view key);
   bool moves(std::size_t owner) const;
 
-  // The error with which `server` refuses a command with these keys, if its counters are `held`.
-  // Empty if the server runs the command.
+  // The error with which `server` refuses a command with these keys. Empty if the server runs the
+  // command. `held`: the counters and records of the server.
   std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
                         const Script::Counters& held) const;
   // Whether a script at `server` may read a key that it has not declared.

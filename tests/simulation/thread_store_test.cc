@@ -60,7 +60,8 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_GrantOfTheOtherNodeIsKept) {
   EXPECT_EQ(grants_undone_, 0);
 }
 
-// The return makes units free, so earlier denials are reported as outdated.
+// The return makes units free. The report of an undo tells the listener that earlier denials may be
+// outdated.
 TEST_F(ThreadStoreTest, GrantComesLate_ItsReturnIsReportedAsAnUndo) {
   const std::string key = KeyAt(0);
   redis_[0]->Hang();
@@ -178,8 +179,8 @@ TEST_F(ThreadStoreTest, PieceIsAnsweredLateBeforeTheOthersAreDecided_IsUndone) {
   EXPECT_EQ(Used(1, there), 0);
 }
 
-// One key of the piece has moved, so the piece is split again. Both parts fail in flight
-// before the other node's piece is decided.
+// The check has a piece for each node. One key of the first node's piece has moved, so this piece
+// is split again. Both of its parts fail in flight before the other node's piece is decided.
 TEST_F(ThreadStoreTest, PieceIsSplitAgainAndAnsweredLate_IsUndone) {
   const std::string stays = KeyAt(0);
   const std::string moved = KeyAt(0, 1);
@@ -367,7 +368,7 @@ TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce
   EXPECT_EQ(settled_, settled);
 }
 
-TEST_F(ThreadStoreTest, LateTakeIsSettledWithNothing_IsNotReportedAsASettlementOfACaller) {
+TEST_F(ThreadStoreTest, LateCheckIsSettledWithNothing_IsNotReportedAsASettlementOfACaller) {
   const std::string key = KeyAt(0);
   RecordingCheck& taken = Make({key});
   taken.leases_units = true;

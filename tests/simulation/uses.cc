@@ -150,11 +150,10 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
 }
 
 // The units that undos may give back in the interval, in 1/period of a unit. Only checks count that
-// are in flight when the interval begins and are undone in the interval. Without the check, the
-// bucket may have been full for a while, and gained nothing. An undo does not give back the units
-// that the bucket gained in that time. But perhaps only undos of other checks had filled the
-// bucket; the undo cannot tell. So units that refilled while those checks were in flight may be
-// used once more.
+// are in flight when the interval begins and are undone in the interval. The undo of a check leaves
+// out units that refilled only because the check had made room. But it ignores undos of other
+// checks, which also fill the bucket. So units that refilled while these checks were in flight may
+// be used once more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;

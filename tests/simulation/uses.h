@@ -1,5 +1,5 @@
 // Records when callers used units of prefetched counters, no matter whether the store or a server
-// decided. Checks that callers never used more units than the limit allows: of a bucket, burst +
+// decided. Verifies that callers never used more units than the limit allows: of a bucket, burst +
 // rate * length in any interval; of a window, its limit. A call was decided at some time between
 // its sending and its answer.
 //

@@ -80,7 +80,7 @@ TEST_P(LeasesTest, Charge_TakesSlotsBeyondTheLimit_RenewsAHeldLease) {
   };
   EXPECT_EQ(charge(first_, 3).remaining, 2);
   clock_.Advance(seconds(40));
-  EXPECT_EQ(charge(first_, 2).remaining, 2) << "it still holds its three";
+  EXPECT_EQ(charge(first_, 2).remaining, 2) << "the lease still holds its three slots";
   EXPECT_FALSE(charge(second_, 4).admitted);
   EXPECT_FALSE(Take(MakeLease(3, seconds(60))).admitted);
   clock_.Advance(seconds(40));

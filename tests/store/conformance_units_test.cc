@@ -160,8 +160,8 @@ TEST_P(UnitsTest, Undo_GivesEachCounterItsUnitsBack) {
   }
 }
 
-// The check asks for no units of a counter that others have filled. The counter denies only if it
-// is past its limit.
+// The check asks for no units of a counter that other checks have filled. The counter denies only
+// if it is past its limit.
 TEST_P(UnitsTest, CheckOfNoUnitsOfACounter_IsDeniedOnlyWhileTheCounterIsPastItsLimit) {
   int round = 0;
   for (const Limit& limit : kTens) {

@@ -95,7 +95,7 @@ void ExpectKeysLive(const StoreCheck& check, ScriptRunner& runner) {
   }
 }
 
-// Replaces every `text` in the script; there must be one.
+// Replaces every `text` in the script; there must be at least one.
 std::string Replaced(std::string script, std::string_view text, std::string_view with) {
   auto at = script.find(text);
   EXPECT_NE(at, std::string::npos);

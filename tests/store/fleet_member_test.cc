@@ -97,7 +97,7 @@ TEST(FleetMember, EntriesFarInTheFuture_AreDropped) {
   EXPECT_EQ(connection.Integer({"ZREM", key, "dead"}), 0);
 }
 
-TEST(FleetMember, RedisReturnsEmpty_NumberOfServersIsNotForgotten) {
+TEST(FleetMember, RedisComesBackEmpty_NumberOfServersIsNotForgotten) {
   RedisServer redis;
   const Member first(redis);
   auto second = std::make_unique<Member>(redis);

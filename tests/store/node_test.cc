@@ -212,8 +212,8 @@ TEST_F(NodeTest, InOrderCheck_IsNotCoalescedPastACheckThatSharesACounter) {
   }
 }
 
-// If both packs were in flight and the script were missing for the first pack only, the second pack
-// would be decided before the first.
+// If the packs of both checks were in flight and the script were missing for the first pack only,
+// the second pack would be decided before the first.
 TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
     RecordingCheck& check = Make(key);
@@ -268,7 +268,7 @@ TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnce) {
   for (const auto& check : checks_) EXPECT_EQ(check->answered, 1);
 }
 
-TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
+TEST_F(NodeTest, MoreChecksThanMayWait_TheExcessIsRefusedAtOnce) {
   Begin({.max_pending = 5});
   RunIteration([this] { SubmitDifferent(6, "k"); });
   EXPECT_EQ(answers_, 1);
@@ -279,7 +279,7 @@ TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   EXPECT_EQ(answers_, 6);
 }
 
-// If failed checks counted, a server would refuse all checks after an outage.
+// If failed checks counted as waiting, a server would refuse all checks after an outage.
 TEST_F(NodeTest, ChecksThatFailed_DoNotCountAsWaiting) {
   Begin({.max_pending = 5});
   RunIteration([this] { SubmitDifferent(20, "refused"); });

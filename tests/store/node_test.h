@@ -1,5 +1,5 @@
-// A node of the Redis store, on a loop whose iterations the test runs. Behind it is a real Redis
-// whose replies the test delivers.
+// A node of the Redis store, on a loop whose iterations the test runs. The test passes the node's
+// commands to a real Redis, and delivers the replies.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace sluice::test {
 
 inline constexpr FixedWindow kTen{.limit = 10, .window = std::chrono::seconds(30)};
 
-// A check of one counter that records how often it was answered, and in which order.
+// A check of one counter. It records how often it was answered, and its place among all answers.
 class RecordingCheck final : public StoreCheck {
  public:
   RecordingCheck(std::string key, const Limit& limit, int& answers)
@@ -47,7 +47,7 @@ class RecordingCheck final : public StoreCheck {
   int& answers_;
 };
 
-// The fixture: a store with one node.
+// The fixture. It contains one node, in place of a store.
 class NodeTest : public testing::Test, private redis::NodeOwner {
  protected:
   using Checks = std::vector<std::unique_ptr<RecordingCheck>>;

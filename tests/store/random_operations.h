@@ -70,8 +70,8 @@ class RandomOperations {
   Duration RandomWait();
   Lease NewLease(Duration ttl);
   // Whether the lease may have ended. If so, its id must not be used to take slots: Redis may still
-  // store expired slots of the lease. If a check took fewer slots than these, Redis would count too
-  // many.
+  // store expired slots of the lease. If a check with this id took fewer slots, Redis would count
+  // too many.
   static bool MayHaveEnded(const HeldLease& held, Time now);
   // The lease, mostly with a report of its caller.
   Lease Ending(const HeldLease& held);

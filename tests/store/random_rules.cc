@@ -101,7 +101,7 @@ Limit AnyConcurrency(Random& random) {
   return limit;
 }
 
-// A limit of the algorithm at this position of Limit.
+// A random limit. `algorithm` is the index of its algorithm in the variant Limit.
 Limit AnyLimit(std::size_t algorithm, Random& random) {
   constexpr Limit (*kLimits[])(Random&) = {&AnyFixedWindow, &AnySlidingLog,    &AnySlidingWindow,
                                            &AnyTokenBucket, &AnyWarmingBucket, &AnyLeakyBucket,

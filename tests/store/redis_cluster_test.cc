@@ -1,5 +1,5 @@
-// The store on a Redis Cluster of real processes: packs by node, checks that span nodes, and
-// changes of slots, nodes and masters.
+// The store on a Redis Cluster of real processes: one pack for each node, checks that span nodes,
+// and changes of slots, nodes and masters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -189,8 +189,8 @@ TEST(RedisClusterStore, UserOfTheManual_CanJoinTheFleet) {
   store.Stop();
 }
 
-// An interrupted migration lasts until an operator ends it. Until then, no new server would become
-// ready if servers could not join their fleet.
+// An interrupted migration lasts until an operator ends it. If servers could not join their fleet
+// until then, no new server would become ready.
 TEST(RedisClusterStore, SlotOfTheFleetsKeyMigrates_FleetIsJoined) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -293,7 +293,7 @@ TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
 }
 
 // A probe charges a new counter. While a slot migrates, the old node refuses new counters of the
-// slot. That can last, for example if the migration was interrupted.
+// slot. A migration can last long, for example if it is interrupted.
 TEST(RedisClusterStore, SlotOfAProbeMigrates_BreakerStillCloses) {
   RedisCluster& cluster = Three();
   const std::uint16_t slot = SlotOf("sluice:{probe}:fixed_window:1s");
@@ -419,8 +419,8 @@ class Crowd {
     });
   }
 
-  // Waits until each subject has been checked at least `more` more times, then ends. Returns how
-  // many checks have failed.
+  // Waits for at least `more` further checks of each subject, then ends. Returns how many checks
+  // have failed.
   int End(std::int64_t more) {
     Io().RunOn(0, [&](net::Loop&) {
       rounds_left_ = (more + 1) * static_cast<std::int64_t>(subjects_.size());
@@ -484,7 +484,7 @@ std::vector<Crowd::Subject> SubjectsIn(const std::vector<std::uint16_t>& slots) 
   return subjects;
 }
 
-// Slots move to a new node and back under load: the counts are exact, and no check fails.
+// Under load, slots move among nodes and to a new node: the counts are exact, and no check fails.
 TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   RedisCluster cluster({.masters = 3});
   const auto store = Connect(cluster);

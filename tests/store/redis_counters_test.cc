@@ -97,7 +97,8 @@ struct RateChange {
   std::string key;
   Limit before;
   Limit after;
-  Duration lifetime;  // a check of 99 units by `before` matters to `after` for at least this long
+  // After `before` has charged 99 units, `after` needs the key for at least this long.
+  Duration lifetime;
 };
 
 // In each change, the new limit needs the counter for longer than the old limit does.
@@ -119,8 +120,8 @@ std::vector<RateChange> RateChanges() {
   };
 }
 
-// The key is kept in all these cases: this limit denies the check, another limit denies it, or the
-// check takes nothing.
+// The key is kept in all these cases: the new limit denies the check, another limit denies it, or
+// the check takes nothing.
 TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
   BlockingCheck({full}).RunOn(*store_);

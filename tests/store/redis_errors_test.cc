@@ -201,7 +201,8 @@ TEST_F(RedisErrors, OTHER_UnknownWord) {
   ExpectAsInTheManual("other");
 }
 
-// Redis never sends such bytes. After them, the store cannot tell which command a reply answers.
+// Redis never replies to the script like this. After such a reply, the store cannot tell which
+// command the next reply belongs to.
 TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {

@@ -96,8 +96,8 @@ class RedisErrors : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + series.size()));
   }
 
-  // Expects that the error was counted, that the log has the text of the error's row, once, and
-  // that checks have failed if the row says so. Must be called last: it destroys the store.
+  // Expects that the error was counted, that exactly one log line has the text of the error's row,
+  // and that checks have failed if the row says so. Must be called last: it destroys the store.
   void ExpectAsInTheManual(const std::string& word) {
     store_.reset();
     ASSERT_TRUE(RowsOfTheManual().contains(word)) << word;

@@ -225,7 +225,7 @@ TEST_F(RedisFaults, ServerDiesAndReturns_LossAndReturnAreLoggedOnce) {
   EXPECT_EQ(log.CountLines("connected"), 2) << lines;
 }
 
-// Resolving the address takes longer than the limits for connecting and logging in.
+// Resolving the name takes longer than the timeouts for connecting and for logging in.
 TEST(RedisNames, SlowNameService_IsWaitedFor) {
   RedisServer server({.tcp = true});
   const Address address = Address::Parse(server.tcp_address()).value();

@@ -25,8 +25,8 @@ class ManualLoop final : public net::Loop {
     SetCurrent(nullptr);
   }
 
-  // Runs an iteration that begins `later` plus 1 ns after the previous one. Where another loop
-  // handles events, `work` runs.
+  // Runs an iteration. It begins `later` plus 1 ns after the previous one, plus the time given to
+  // Advance. `work` runs in the step in which a real loop handles events.
   void RunIteration(const Task& work = {}, Duration later = {}) {
     BeginIteration(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
     if (work) work();
@@ -41,7 +41,7 @@ class ManualLoop final : public net::Loop {
     return turns;
   }
 
-  // Delays the next iteration by `by`.
+  // Adds `by` to the time until the next iteration.
   void Advance(Duration by) { advanced_ += by; }
 
   void Post(Task task) override { tasks_.push_back(std::move(task)); }

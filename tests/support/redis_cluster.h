@@ -49,7 +49,7 @@ class RedisCluster {
   void Move(std::uint16_t slot, std::size_t to);
 
   // Waits until each node knows the owner of each slot. After CLUSTER ADDSLOTS on one node, the
-  // others learn of it with its next ping.
+  // other nodes learn the new owner from that node's next ping.
   void AwaitAllSlotsServed();
 
   // Kills a node, as a crash would. From then on, OwnerOf, AwaitAllSlotsServed and Flush skip it.

@@ -94,8 +94,8 @@ RedisServer& RedisSentinels::master() {
   return **found;
 }
 
-// A sentinel refuses the command if it does not know a healthy replica yet, or if the last failover
-// is too recent. So the command is repeated.
+// A sentinel refuses SENTINEL FAILOVER if it does not know a healthy replica yet, or if the last
+// failover is too recent. So the command is repeated.
 void RedisSentinels::Failover() {
   const RedisServer& before = master();
   const bool begun = WaitUntil(kTopologyTimeout, [&] {

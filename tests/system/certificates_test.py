@@ -1,6 +1,6 @@
 """Certificates and secrets of a running sluiced. Every entry point has the same certificate.
-Callers are identified by theirs. sluiced's certificate and Redis' password are replaced without a
-restart.
+Callers are identified by their own certificates. sluiced's certificate and Redis' password are
+replaced without a restart.
 
 Usage: certificates_test.py SLUICED PYTHON_PROTO
 """

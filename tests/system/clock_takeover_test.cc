@@ -1,7 +1,7 @@
 // A failover to a Redis whose clock differs by an hour: the replica takes over the primary's
-// address and counters. If its clock is behind, no counter admits more than its limit, and none is
-// blocked for much longer than its window. If its clock is ahead, the counters admit as much as new
-// ones.
+// address and counters. If the replica's clock is behind, no counter admits more than its limit,
+// and none is blocked for much longer than its window. If the replica's clock is ahead, the
+// counters admit as much as new ones.
 #include <gtest/gtest.h>
 
 #include <filesystem>

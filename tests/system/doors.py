@@ -34,7 +34,7 @@ def field(number, value):
 
 
 def descriptor_of(value=b"x", hits=None, negative=False, unit=None):
-    """A descriptor with the entry user=VALUE. If `unit` is given, it has a limit of its own."""
+    """A descriptor with the entry user=VALUE. With `unit`, the descriptor has its own limit."""
     descriptor = field(1, field(1, b"user") + field(2, value))
     if unit is not None:
         descriptor += field(2, field(1, 5) + field(2, unit))

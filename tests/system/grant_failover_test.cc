@@ -77,7 +77,7 @@ TEST(GrantFailover, MasterDies_NewMasterHasTheGrantsAndTheLimitHolds) {
   redis.WaitForOther(old);
   EXPECT_EQ(redis.master().Connect().Integer({"STRLEN", kKey}), kBytesWithGrants);
   const auto allowed = [&] { return servers[0].allowed + servers[1].allowed; };
-  // To admit the whole limit, the servers must return what they hold.
+  // The whole limit is admitted only if each server uses or returns the units that it holds.
   EXPECT_TRUE(WaitUntil(seconds(60), [&] {
     for (int i = 0; i < 50; ++i) {
       for (Server& server : servers) server.Check();

@@ -108,7 +108,8 @@ class HardshipTest(unittest.TestCase):
         self.addCleanup(lambda: [sock.close() for sock in http])
         kept = [connect(address("grpc", ready)) for _ in range(5)]
         self.addCleanup(lambda: [sock.close() for sock in kept])
-        self.assertEqual(check(address("grpc", ready)), 0, "the sixth; two places are HTTP's")
+        self.assertEqual(check(address("grpc", ready)), 0,
+                         "the sixth gRPC connection; two of the 8 connections are for HTTP")
         kept += [connect(address("grpc", ready)) for _ in range(2)]
         while kept[0].recv(100):  # until the server closes it, to make room for another
             pass

@@ -98,7 +98,7 @@ class LeasesTest:
         return answer if isinstance(answer, str) else api.SettleLeaseResponse.FromString(answer)
 
     def left(self):
-        """What is left: a list of the requests and the money."""
+        """The units left in both limits: requests, then weighted amounts."""
         request = self.request(ttl=None)
         request.mode = api.MODE_PEEK
         answer = api.CheckLimitResponse.FromString(
@@ -304,7 +304,7 @@ rules:
         return running.start_redis(self.folder, "--appendonly", "yes", "--appendfsync", "always")
 
     def call_all(self, name, requests, seconds=0):
-        """Sends all requests within `seconds`, at most 100 at a time. Returns the answers."""
+        """Sends all requests, spread over `seconds`, at most 100 at a time. Returns the answers."""
         method = self.grpc.channel.unary_unary(LIMITER + name)
         places, calls, begin = threading.Semaphore(100), [], time.monotonic()
         for number, request in enumerate(requests):

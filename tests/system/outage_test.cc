@@ -170,7 +170,8 @@ TEST_F(LocalOutageTest, RedisIsBackUnderLoad_FleetAdmitsAtMostTheLimitAndUnitsIn
     const int admitted = kLimit / 2 + CountAllowed(answers);
     EXPECT_LE(admitted, kLimit + in_flight);
     std::cout << endpoint << ": limit " << kLimit << ", admitted " << admitted
-              << " until Redis was back and charged; in flight " << in_flight << "\n";
+              << " until Redis was back and the units were charged; in flight " << in_flight
+              << "\n";
   }
 }
 

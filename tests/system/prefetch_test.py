@@ -1,5 +1,5 @@
 """Prefetched units on several real servers with one Redis: nothing is admitted beyond the limit,
-and most decisions do not need Redis. Unused units are returned when rules change, when a server
+and many decisions do not need Redis. Unused units are returned when rules change, when a server
 drains, and before their grant ends.
 
 Usage: prefetch_test.py SLUICE SLUICED PYTHON_PROTO
@@ -36,7 +36,7 @@ rules:
   - name: bucket
     limits: [{algorithm: token_bucket, rate: 100/s, burst: 300, prefetch: 500ms}]
 """
-PLAIN_BYTES = 28  # the length of a window's string while servers hold no units
+PLAIN_BYTES = 28  # the length of a window's Redis string while servers hold no units
 
 
 def rules_of(name, prefetch=", prefetch: 10s"):

@@ -160,7 +160,8 @@ class Proxy:
 
 
 class FailsOpen:
-    """Further tests, for a proxy that has a 429 page and, without Sluice, passes all but logins."""
+    """Further tests, for a proxy that has a 429 page. If Sluice is down, this proxy passes all
+    requests except logins."""
 
     def test_step4_the_429_page_says_when_to_retry(self):
         for _ in range(11):

@@ -162,8 +162,8 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_EachServerAppliesItsOwnLimits) {
     EXPECT_EQ(remaining(1, rule), 8);
   }
   Reload(1, kNew, "rules: 3 in force, 3 changed (shop/algorithm, shop/raised, shop/window)", 1);
-  // Checks at both servers in each turn. If only the number of units has changed, the old and the
-  // new limit share one counter. Otherwise, each has its own.
+  // In each turn, each server gets one check of each rule. If only a limit's number of units has
+  // changed, the old and the new limit share one counter. Otherwise, each has its own.
   for (int turn = 1; turn <= 4; ++turn) {
     EXPECT_EQ(remaining(1, "raised"), 20 - 2 - 2 * turn + 1);
     EXPECT_EQ(remaining(0, "raised"), 10 - 2 - 2 * turn);

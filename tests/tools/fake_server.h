@@ -36,7 +36,7 @@ class FakeServer final : public v1::RateLimiter::Service {
 
   const Address& address() const { return address_; }
 
-  // The authorization header of the last check.
+  // The authorization header of the last check that had one.
   std::string authorization() const {
     const MutexLock lock(mutex_);
     return authorization_;

@@ -43,8 +43,7 @@ TEST(LoadReportText, OnePercentOfMessagesSentLate_IsReported) {
   stats.latest = std::chrono::milliseconds(12);
   EXPECT_EQ(LatenessText(stats), "");
   stats.late = 1;
-  EXPECT_THAT(LatenessText(stats),
-              HasSubstr("sent 1 % of the messages over 1 ms late, up to 12 ms"));
+  EXPECT_THAT(LatenessText(stats), HasSubstr("sent 1 % of the messages late, by 1 ms to 12 ms"));
   EXPECT_THAT(LoadReportText(Plan(), stats), EndsWith(LatenessText(stats)));
 }
 

@@ -219,7 +219,7 @@ class CheckTest(unittest.TestCase):
         )
         summary = json.loads(result.stdout)
         self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
-        # Two checks are due at once: the first takes the token, the second borrows the next token.
+        # The first two checks do not wait: the first takes the token, the second borrows the next.
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 

@@ -85,8 +85,8 @@ class HealthTest(unittest.TestCase):
         _, address = start("127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key)
         named = ("--tls-server-name", "sluice.example")
         self.assert_serving(address, "--tls-ca", certificate, *named)
-        # Without the server name, the certificate is for another name. Without --tls-ca, the system
-        # does not trust its authority.
+        # Without --tls-server-name, the certificate does not match the address. Without --tls-ca,
+        # the certificate is not trusted.
         self.assertEqual(health(address, "--tls-ca", certificate).returncode, 1)
         self.assertEqual(health(address, "--tls", *named).returncode, 1)
         check = subprocess.run(

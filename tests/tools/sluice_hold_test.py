@@ -1,4 +1,4 @@
-"""`sluice hold`: the lease is held exactly while the command runs, even after failures.
+"""`sluice hold`: the lease is held until the command has ended, even after failures.
 
 Usage: sluice_hold_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -228,7 +228,7 @@ class NoLeaseTest(HoldTest):
         self.assertIn("no limit applies, or those that apply count an amount", result.stderr)
         self.assertNotIn("Other limits", result.stderr)
 
-    def test_command_runs_without_a_lease_if_unlimited_in_shadow_mode_or_the_store_failed(self):
+    def test_command_runs_without_a_lease_if_answer_is_unlimited_or_shadow_or_fallback(self):
         unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)
         shadow = allowed(limits=[slots(shadow=True)])
         fallback = pb.CheckLimitResponse(

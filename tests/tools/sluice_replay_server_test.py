@@ -115,7 +115,7 @@ class SameDecisions(unittest.TestCase):
         self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
 
     def test_at_one_request_a_second_replay_and_server_agree_on_each_request(self):
-        for day in range(DAYS):  # after a day, all counters are as new
+        for day in range(DAYS):  # after a day, all counters are like new ones
             begin = START + day * 86_400_000_000
             logged, denied = zip(*(
                 self.ask(begin + i * 1_000_000 + self.random.randrange(1_000_000), 2, [1, 2, 3, 4])

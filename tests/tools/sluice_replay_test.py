@@ -2,7 +2,7 @@
 """`sluice replay` on logs whose counts the test knows.
 
 Usage: sluice_replay_test.py SLUICE SOURCE_DIR
-REPLAYED_LINES=1000000 makes the log longer that the test counts again by itself.
+REPLAYED_LINES: the number of lines in the log that the test recounts by itself (default: 30000).
 """
 
 import collections

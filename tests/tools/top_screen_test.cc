@@ -109,7 +109,7 @@ TEST(TopScreen, KeyPresses_PauseAndQuit) {
   EXPECT_TRUE(view.ended);
 }
 
-// The texts come from callers (keys) and from servers (names and errors).
+// The shown texts come from callers (keys) and from servers (names and errors).
 TEST(TopScreen, ControlCharacters_AreEscaped) {
   const std::string bad = "\x1b[2J\n\t\x9b\x7f";
   FleetState fleet;

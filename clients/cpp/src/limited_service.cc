@@ -30,8 +30,8 @@ grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context)
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rate limited"};
 }
 
-// Reports IGNORE for a canceled call, because it shows nothing about the load, or OVERLOAD if the
-// call's deadline has passed.
+// Reports how a canceled call went: OVERLOAD if its deadline has passed, otherwise IGNORE, because
+// the call then shows nothing about the load.
 void ReportCanceled(const grpc::ServerContextBase& context, Work& work) {
   if (!context.IsCancelled()) return;
   const bool is_late = std::chrono::system_clock::now() >= context.deadline();

@@ -63,7 +63,7 @@ class LimitedBlock:
 class _Part(NamedTuple):
     lease_id: str
     held: dict[str, int]
-    local: bool  # whether it was taken while the store did not answer
+    local: bool  # whether the lease was granted while the store did not answer
 
 
 class Reservation(Work):
@@ -77,7 +77,7 @@ class Reservation(Work):
         self._used: dict[str, int] = {}
         self._open = True
         self.decision = Decision(False)
-        """The decision of the last check: the start of the block and each `extend` make one."""
+        """The decision of the last check. The start of the block and each `extend` make a check."""
 
     def __enter__(self) -> Reservation:
         with self._unused_on_error():

@@ -20,7 +20,7 @@ from .decision import seconds
 from .outcome import Hold
 
 CALL_TIMEOUT = 5  # seconds, with the time that a call waits for a connection
-FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; each is twice the last
+FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; the pause doubles
 
 
 class LeaseKeeper:

@@ -20,7 +20,7 @@ end
 
 local function advance(limit, now, level, last) -- inlined
   if now > last then
-    -- The product is exact below 2^53. If it is larger, it is rounded, but the bucket is empty.
+    -- A product below 2^53 is exact. A larger one is rounded, but empties any bucket.
     level = level - (now - last) * limit.rate
     return nil, level > 0 and level or 0, now
   elseif now < last - MAX_SKEW then

@@ -29,7 +29,8 @@ struct Concurrency : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 100'000;
   // The maximum number of slots of one lease. Each slot is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // A check that takes n slots removes at most n + kMaxCleared expired slots.
+  // A check that takes n slots removes at most n + kMaxCleared expired slots, or all slots if they
+  // expired on a clock that the counter no longer uses.
   static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit

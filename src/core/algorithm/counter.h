@@ -1,4 +1,4 @@
-// The operations of an algorithm on one counter. Each calls the function of the same name in the
+// The operations of an algorithm on one counter. Most call the function of the same name in the
 // limit's algorithm; the algorithm's header documents that function.
 //
 // REQUIRES everywhere: `state` is the alternative that belongs to `limit`.

@@ -100,7 +100,7 @@ struct GrantsOut {
 
   // Ends the older generation.
   void EndOlder() { *this = {newer, 0, newer_ends, Time()}; }
-  // Moves the ends of all grants, because the counter's clock was set forward or back.
+  // Moves the ends of all grants, because the counter's clock was set back.
   void Move(Duration by) {
     if (any()) older_ends += by;
     if (newer > 0) newer_ends += by;

@@ -4,7 +4,7 @@
 //   kName               its name in rule files
 //   kAlgorithm          its number in the API
 //   kScript             its file in scripts/lua/algorithm
-//   ScriptParameters    the parameters that this file reads, in its order
+//   ScriptParameters    the parameters, in the order in which the script reads them
 //   Describe            its parameters in rule files: see parameters.h
 //   Tag, Includes, MostAtOnce   as the functions below
 //   For                 as LimitFor; required if a share changes more than the member `limit`

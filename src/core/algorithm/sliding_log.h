@@ -28,7 +28,7 @@ struct SlidingLog : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 10'000;
   // If the log has this many entries, further units go to the newest entry, which gets their time.
   static constexpr std::size_t kMaxEntries = 10'000;
-  // The maximum number of expired entries that one check removes.
+  // The maximum number of expired entries that one check removes while other units still count.
   static constexpr std::size_t kMaxCleared = 64;
   // The approximate memory of a log without entries.
   static constexpr std::size_t kEmptyLogBytes = 800;

@@ -149,8 +149,8 @@ struct SlidingWindow : CommonFacts {
     UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // Adds up the units, from the oldest sub-window on, until they reach `excess`. A retry can
-    // succeed when the last sub-window added leaves the window.
+    // Goes through the sub-windows, oldest first, until their units reach `excess`. A retry can
+    // succeed when the last of these sub-windows leaves the window.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];

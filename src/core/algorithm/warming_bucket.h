@@ -1,7 +1,7 @@
 // Token bucket with warmup: after a pause it admits at a third of its rate, and reaches the full
 // rate after being in use for `warmup`. A check is due as soon as all earlier checks are paid for,
 // whatever its own cost. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the
-// formulas below. As there, a unit is called a permit, and its price is a time.
+// formulas below. As in Guava, a unit is called a permit, and its price is a time.
 //
 // The only algorithm in floating point, since its prices are areas under a slope; times are whole
 // microseconds. The twin of scripts/lua/algorithm/warming_bucket.lua, which computes in the same

@@ -16,8 +16,8 @@
 namespace sluice::envoy {
 namespace {
 
-// Envoy sends at most one descriptor for each rate limit of a route. Each descriptor takes about
-// 2 KB until the answer.
+// Envoy sends at most one descriptor for each rate limit of a route. Each descriptor uses about
+// 2 KB of memory until the answer is sent.
 constexpr int kMaxDescriptors = 100;
 
 constexpr auto kMaxHits = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());

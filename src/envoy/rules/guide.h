@@ -123,7 +123,7 @@ void Match(const DomainGuide& domain, std::span<const Entry> entries, TrieMatch&
 struct Guide final : RuleGuide {
   std::unordered_map<std::string, DomainGuide, StringHash, std::equal_to<>> domains;
 
-  // Null if no file defines `domain`.
+  // Null if the rules do not define `domain`.
   const DomainGuide* Find(std::string_view domain) const;
 };
 

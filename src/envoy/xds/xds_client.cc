@@ -60,7 +60,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
 
 }  // namespace
 
-// One stream. Only the client's thread calls Read; any thread may call the other functions.
+// One stream. Only the client's thread reads from `stream`; any thread may call Write and Finish.
 struct XdsClient::Call {
   grpc::ClientContext context;
   std::unique_ptr<AggregatedDiscoveryService::Stub> stub;

@@ -95,7 +95,7 @@ class Connection final : public net::ServedConnection {
   }
 
   void AfterInput(bool fine) {
-    shard_.PublishOpenCalls();  // a pending call may have no output, so no TakeOutput follows
+    shard_.PublishOpenCalls();  // a pending call may have no output; then TakeOutput is not called
     if (!fine) return BeginLinger();
     if (session_.paused()) ResumeLater();
     ReadWhileTaken();

@@ -4,7 +4,7 @@
 //
 // noticed: a first GOAWAY has announced the shutdown, but new calls are still accepted.
 // draining: the final GOAWAY is sent; open calls finish. lingering: FIN is sent, and the connection
-// reads until the peer closes, so that the peer receives all output.
+// reads until the peer closes or a timeout expires, so that the peer can receive all output.
 //
 // Loop thread only.
 #pragma once

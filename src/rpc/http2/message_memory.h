@@ -40,8 +40,8 @@ class MessageMemory {
   // Frees the reserved memory, or cancels the request.
   void Release(MemoryReservation& reservation);
 
-  // Records that a stream's unfinished bytes changed from `before` to `after`. Returns false if
-  // they have grown beyond the limit of this connection, its peer or the server.
+  // Records that a stream's unfinished messages changed from `before` to `after` bytes. Returns
+  // false if they have grown, and this connection, its peer or the server is now above its limit.
   bool Count(std::size_t before, std::size_t after);
 
   // Bytes of responses. Nearly all are taken in the iteration that adds them. So CountOutput counts

@@ -45,8 +45,8 @@ struct ServerOptions {
   // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
   std::vector<std::string> metadata = {"authorization"};
   // The maximum bytes of messages that are incomplete or not taken yet, over all connections. If a
-  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED. Its calls with the
-  // oldest unread responses are reset.
+  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED, and its calls with
+  // the oldest unread responses are reset.
   std::size_t max_buffered_bytes = 96 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();

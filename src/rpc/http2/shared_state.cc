@@ -29,8 +29,9 @@ void ServerMetrics::Count(Refusal refusal) {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
   if (now < next || !next_log_.compare_exchange_strong(next, now + std::chrono::seconds(1))) return;
-  spdlog::warn("gRPC: a connection or call was refused: {} (sluice_grpc_refused_total counts all)",
-               kReasons[reason]);
+  spdlog::warn(
+      "gRPC: a connection or call was refused or ended: {} (sluice_grpc_refused_total counts all)",
+      kReasons[reason]);
 }
 
 }  // namespace sluice::rpc::http2

@@ -112,7 +112,7 @@ class Stream final : public CallStream, public Reusable {
   bool resumed_ = false;
   bool writable_ = false;
   bool waits_for_callbacks_ = false;
-  Waiting incomplete_{*this};      // linked while the request is incomplete
+  Waiting incomplete_{*this};      // linked while a request, or a stream's message, is incomplete
   Waiting unsent_{*this};          // linked while output waits for the caller's window
   MemoryReservation reservation_;  // for a large message
   SteadyTime received_{};

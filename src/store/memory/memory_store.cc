@@ -16,7 +16,7 @@ constexpr std::size_t kMaxShards = 64;
 // for kSweepPause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
-constexpr std::size_t kMostVisited = 16'000;  // visiting them takes less than a millisecond
+constexpr std::size_t kMostVisited = 16'000;  // visiting so many entries takes less than 1 ms
 
 // The memory of an entry in a hash table, besides the key and the entry itself.
 constexpr std::size_t kNodeBytes = 40;
@@ -41,8 +41,8 @@ bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const Co
   return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
 }
 
-// Whether `check` may change its counters. These may not: a denied renewal, an inspection, and a
-// check whose lease was settled before. To settle a lease of units, the lease must be open.
+// Whether `check` may change its counters. A denied renewal, an inspection, and a check whose lease
+// was settled before may not. To settle a lease of units, the lease must be open.
 bool MayChange(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   if (mode == Mode::kRenew) return check.admitted;

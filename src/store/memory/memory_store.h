@@ -97,7 +97,7 @@ class MemoryStore final : public Store {
   // the check.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // Applies the grants that `check` returns.
+  // Takes back the grants that `check` returns.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   // Applies the grants that `check` requests. If the group of a counter was denied, the counter's
   // element of `held` has kNothing.

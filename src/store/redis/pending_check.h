@@ -33,7 +33,7 @@ struct PendingCheck {
 
   StoreCheck* check;                // the check to answer
   std::shared_ptr<StoreCheck> own;  // owns `check` if the store created it; else null
-  std::uint64_t number = 0;         // by arrival; only in a Cluster; a piece has its check's number
+  std::uint64_t number = 0;         // by arrival; only in a Cluster; all pieces of a check share it
   Routing routing = Routing::kWithOthers;
   std::uint8_t redirects = 0;  // followed without a pause
   bool deadline_extended = false;

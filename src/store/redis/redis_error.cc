@@ -57,7 +57,7 @@ std::optional<std::size_t> KindOf(std::string_view error) {
 
 namespace {
 
-// Redis can report that the ACL forbids a command to the script without the word NOPERM.
+// If the ACL forbids a command of the script, the error may not contain the word NOPERM.
 bool IsOfAcl(std::string_view error) {
   return error.find("executing the script can't") != error.npos ||
          error.find("ACL failure in script") != error.npos;

@@ -43,9 +43,9 @@ struct Redirect {
   Address address;
 };
 
-// If the error has no host, because the node does not know its own name, the result has the host
-// of `from`. Returns nullopt if the error names no place, or has "?" as the host, because the node
-// has no name to announce.
+// If the error has no host, because the target does not know its own name, the result has the host
+// of `from`. Returns nullopt if the error names no place, or has "?" as the host, because the
+// target has no name to announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
 // Whether a script has failed because it accessed a key that is neither declared nor on this node,

@@ -1,6 +1,6 @@
 // Metrics of one Redis node, per io thread.
 //
-// Loop thread only. The registry must outlive it.
+// Loop thread only. The registry must outlive this.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ class RedisMetrics {
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 
-  // Counts an error reply of Redis, or the error text of an entry, which has the same form.
+  // Counts an error reply of Redis, or the error text of one entry of a script call, which has the
+  // same form.
   void CountError(std::string_view error);
 
   void CountScriptCall() { script_calls_.Increment(); }

@@ -41,7 +41,7 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
       access_(AccessFor(url, options)),
       servers_(threads.size(), url.kind != RedisUrl::Kind::kSingle,
                options.metrics != nullptr ? *options.metrics : unseen_metrics_),
-      topology_status_(url.ToString(), 0, "the last known servers are used until it is back"),
+      topology_status_(url.ToString(), 0, "the last known nodes are used until it is back"),
       fleet_status_(fmt::format("{}, list of servers", url.ToString()), 0,
                     "this server's share of the limits does not change until it is back"),
       single_(url.kind == RedisUrl::Kind::kSingle),

@@ -4,9 +4,9 @@
 Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round, a load generator calls CheckLimit on a
 server with TLS, then on a server without TLS. The generator has 64 connections with one call at a
-time. All users are equally frequent; the Redis is real. Shows medians: calls a second, and the CPU
-time per call of the server and of the generator. The generator encrypts, too, and shares the
-machine with the server. So on few cores, the throughput shows the cost of both.
+time. All users are equally frequent; the Redis is real. Shows medians: calls a second, and for each
+call the CPU time of the server and that of the generator. The generator encrypts, too, and shares
+the machine with the server. So on few cores, the throughput shows the cost of both.
 """
 
 import pathlib
@@ -45,7 +45,7 @@ def show(rounds):
 
 
 def ask(server, trust, options):
-    """The calls a second, and the CPU microseconds per call of the server and of the generator."""
+    """The calls a second, and the CPU µs of the server and of the generator for each call."""
     before, mine = server.cpu_seconds(), generator_seconds()
     rate = unary_calls(server.address, options, *trust)
     calls = rate * options.seconds / 1e6

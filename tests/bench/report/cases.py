@@ -110,7 +110,7 @@ def raw_throughput(stage):
 
 
 def raw_calls(stage, clients, pipeline, a_second):
-    """Measures `a_second` calls for each second of a case, sent as fast as Redis answers."""
+    """Sends `a_second` * `stage.seconds` calls, as fast as Redis answers."""
     calls = int(a_second * stage.seconds)
     call = stage.raw_call
     with stage.redis() as redis:

@@ -25,8 +25,8 @@ class Cores:
         self.kept = 0  # measurements kept although the cores were apart
 
     def when_near(self, measure):
-        """Waits until the cores are near, and returns the result of `measure`. Repeats this if the
-        cores were moved apart meanwhile, until the time for it (patience) is used up.
+        """Waits until the cores are near, and returns the result of `measure`. Repeats both if the
+        cores were moved apart during `measure`, until PATIENCE is used up.
         """
         while self._wait_until_near():
             begin = time.monotonic()
@@ -50,7 +50,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """True if there are not exactly two cores: it is unknown which cores are used."""
+        """True if there are not exactly two cores, because it is unknown which cores are used."""
         if self._count != 2:
             return True
         try:

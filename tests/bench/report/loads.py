@@ -12,8 +12,8 @@ from processes import cpu_clock, start
 from sample import ADMITTED, Answers, Expected, Sample
 
 FIRST_USER = "1000000"  # the first user of `sluice bench`
-# Seconds of load before a measurement. After it, nearly all of 100,000 users have counters, and
-# servers have allocated their memory.
+# Seconds of load before a measurement. After this time, nearly all of 100,000 users have counters,
+# and servers have allocated their memory.
 WARM_UP = 4.0  # unless --warm-up is given
 # At each end of a measurement, CPU is not counted for this many seconds, because generators take a
 # moment to start.

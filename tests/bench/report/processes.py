@@ -16,7 +16,7 @@ START_TIMEOUT = 20  # seconds
 
 
 class Process:
-    """Runs `command` and waits for a line that contains `ready`, which becomes `ready_line`."""
+    """Runs `command` and waits for a line that contains `ready`. The line becomes `ready_line`."""
 
     def __init__(self, command, folder, ready, environment=None):
         inherited = {name: value for name, value in os.environ.items()

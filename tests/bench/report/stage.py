@@ -75,7 +75,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # repetitions of each measurement that is made once for all rounds; odd
+TRIES = 3  # runs of a measurement whose median all rounds use; odd
 
 UNARY = Load()
 HOT_KEY = Load(users=1)

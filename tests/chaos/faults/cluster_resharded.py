@@ -1,4 +1,4 @@
-"""Up to 100 slots that have keys move from one master to another while they are in use."""
+"""Up to 100 slots with keys are moved from one master to another while they are in use."""
 
 import contextlib
 

@@ -165,7 +165,7 @@ TEST(LimitsTest, Settings_Flood_EndsWithGoaway) {
   EXPECT_EQ(client.goaways().back().error, kEnhanceYourCalm);
 }
 
-TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoawayAfterTheBurst) {
+TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoaway) {
   Served served;
   RawClient client(served.address());
   for (std::uint32_t i = 0; i < 3'000; ++i) {
@@ -180,7 +180,7 @@ TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoawayAfterTheBurst) {
 }
 
 // Each call breaks the protocol in a way that ends only its stream, not the connection.
-TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoawayAfterTheBurst) {
+TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoaway) {
   struct Way {
     const char* name;
     std::function<void(RawClient&, std::uint32_t)> send;

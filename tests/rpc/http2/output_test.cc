@@ -1,4 +1,4 @@
-// Responses that the peer does not read: they are reset in time, and their memory is bounded.
+// Streams whose responses the peer does not read are reset in time, and their memory is bounded.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -63,7 +63,7 @@ TEST_F(OutputTest, Peer_BeyondItsShare_OldestStreamIsReset) {
   for (std::uint32_t i = 0; i < 5; ++i) Send(wire, Begin(2 * i + 1, kMegabyte));
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
   EXPECT_EQ(ResetOf(wire, 9), std::nullopt);
-  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "a lone peer gets three quarters";
+  EXPECT_LE(shared_.buffered_bytes, 3 * kMegabyte) << "a lone peer gets 3/4 of the memory";
 }
 
 TEST_F(OutputTest, Peer_BeyondItsShare_OthersAreStillServed) {

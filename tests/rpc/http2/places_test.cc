@@ -1,5 +1,5 @@
 // Which calls get the remaining places of ServerOptions::max_calls: no peer gets more than its
-// share, unknown callers are refused first, and each connection has a few places for probes. When
+// share, unknown callers are refused first, and a few probes of each connection need no place. When
 // calls end, the places and memory that they used are free again. Also tests which connections make
 // room for new ones.
 #include <gtest/gtest.h>

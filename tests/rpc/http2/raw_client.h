@@ -1,6 +1,6 @@
 // A client that sends arbitrary frames and records the server's frames.
 //
-// Waits time out after 10 s. The reply is then incomplete, so the test's expectations fail.
+// Each wait times out after 10 s. The reply is then incomplete, so the test's expectations fail.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ class RawClient {
   bool AwaitPong();
   // Reads until the second GOAWAY, or the first one with an error.
   std::optional<RawGoaway> AwaitGoaway();
-  // Reads until the server closes. Returns false on a timeout.
+  // Reads until the server closes the connection. Returns false on a timeout.
   bool AwaitEnd();
   // Reads until the server's SETTINGS. Returns the values by id.
   std::map<int, std::uint32_t> AwaitSettings();

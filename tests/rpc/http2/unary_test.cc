@@ -68,8 +68,8 @@ TEST_F(UnaryTest, Message_SplitIntoSingleBytes_IsReceivedWhole) {
 TEST_F(UnaryTest, Message_OfOneMebibyte_IsAnswered) {
   const std::string message(1024 * 1024, 'm');
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
-  // The body is sent as flow control allows: the first window, then the bytes that WINDOW_UPDATE
-  // returns.
+  // The body is sent as flow control allows: the first window, then as many bytes as the server's
+  // WINDOW_UPDATE frames allow.
   const std::string body = Framed(message);
   client_.SendData(1, body.substr(0, 65'535));
   for (std::size_t sent = 65'535; sent < body.size();) {

@@ -72,9 +72,9 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
-// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome. If
-// no outcome is reported, it is IGNORE if an exception ends the work. Otherwise it is OVERLOAD if
-// Options::overloaded returns true, and OK if not.
+// The work for which slots are held. `concurrency` limits with `adapt` learn from its outcome.
+// Without a report, the outcome is IGNORE after an exception, otherwise OVERLOAD if
+// Options::overloaded returns true, otherwise OK.
 class Work {
  public:
   void Report(v1::HoldOutcome outcome) { outcome_ = outcome; }
@@ -83,7 +83,8 @@ class Work {
   // IGNORE for all other statuses.
   void Report(const grpc::Status& status);
 
-  // Reports how long the work took. If this is not called, it is the time from take to release.
+  // Reports how long the work took. Without this call, the server measures from the take to the
+  // release.
   void ReportDuration(std::chrono::microseconds duration) { duration_ = duration; }
 
  private:
@@ -154,7 +155,7 @@ class Reservation : public Work {
   struct Part {
     std::string id;
     Amounts held;
-    bool local;  // whether it was taken while the store did not answer
+    bool local;  // whether the lease was granted while the store did not answer
   };
 
   bool Take(const v1::CheckLimitRequest& request);

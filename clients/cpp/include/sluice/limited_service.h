@@ -10,8 +10,8 @@
 // If no server answers and the client is kClosed, the call ends with UNAVAILABLE.
 //
 // This is a service and not one of gRPC's server interceptors (which are experimental): an
-// interceptor cannot deny a call, because the method runs even then. Interceptors of a server
-// with such a service must not read received messages, because these are parsed later.
+// interceptor cannot deny a call, because gRPC runs the method in any case. Interceptors of a
+// server with such a service must not read received messages, because these are parsed later.
 #pragma once
 
 #include <functional>
