@@ -8,7 +8,7 @@ HttpMetrics::HttpMetrics(std::size_t max_connections, MetricsRegistry& metrics)
     : max_connections_(max_connections),
       refused_metric_(metrics.CounterFor(
           "sluice_http_connections_refused_total",
-          "HTTP connections for which there was no room: they get 503, or a probe's answer.")),
+          "HTTP connections for which there was no room: their requests get 503, except probes.")),
       replaced_metric_(metrics.CounterFor(
           "sluice_http_connections_replaced_total",
           "HTTP connections closed to make room for a new one or to free memory: idle, "

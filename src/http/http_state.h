@@ -48,7 +48,7 @@ class HttpMetrics {
   // A connection got no place. Logs at most once a second.
   void OnRefused();
 
-  // A connection was closed for a new one, or because too much memory was used.
+  // A connection was closed to make room for a new one or to free memory.
   void OnReplaced() { replaced_metric_.Increment(); }
 
   // A request was refused before it was read completely.

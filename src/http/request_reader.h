@@ -47,7 +47,7 @@ class RequestReader {
 };
 
 struct ResponseForm {
-  bool with_body = true;  // false for HEAD: no body, but its Content-Length
+  bool with_body = true;  // false for HEAD: only the body's length is sent
   bool keep_alive = true;
 };
 

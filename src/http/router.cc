@@ -52,7 +52,7 @@ void Router::Handle(const HttpRequest& request, HttpResponder responder) const {
 }
 
 void Router::RefuseSite(const HttpResponder& responder) const {
-  responder({.status = 403, .body = "not for pages of other sites\n"});
+  responder({.status = 403, .body = "requests from pages of other sites are refused\n"});
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
   if (now < next || !next_log_.compare_exchange_strong(next, now + std::chrono::seconds(1))) return;

@@ -26,7 +26,7 @@ class Acceptor {
   using OnConnection = std::function<void(Socket)>;
 
   struct Options {
-    // The permissions of a unix socket's file. Connecting requires write permission. Absent: the
+    // The permissions of a unix socket's file. Connecting requires write permission. If absent, the
     // umask applies.
     std::optional<mode_t> socket_mode = std::nullopt;
     Resolver::Lookup lookup = Resolver::SystemLookup;
@@ -51,7 +51,9 @@ class Acceptor {
   void Stop();
 
  private:
-  static constexpr int kMaxPerIteration = 64;
+  // More would delay the answers on open connections while many connections arrive; fewer would let
+  // arriving connections wait too long (tests/siege/idle_connections.py).
+  static constexpr int kMaxPerIteration = 16;
 
   struct Listener final : EventHandler {
     Listener(Acceptor& the_owner, Socket the_socket)

@@ -1,7 +1,7 @@
 // Serves connections on an address: accepts them on io-0, assigns each to the least busy io thread,
 // bounds their number, and ends them when the server stops.
 //
-// All functions, except count and on, are called by one owner, not on an io thread.
+// All functions except count() and on() are called by one owner, not on an io thread.
 #pragma once
 
 #include <sys/types.h>

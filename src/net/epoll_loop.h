@@ -25,8 +25,8 @@ namespace sluice::net {
 
 class Resolver;
 
-// Receives the events of a file descriptor. Loop thread only. After Unwatch, it must be destroyed
-// by DisposeLater, not at once.
+// Receives the events of a file descriptor. Loop thread only. After Unwatch, the handler must be
+// destroyed by DisposeLater, not at once.
 class EventHandler : public Disposable {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
@@ -51,8 +51,8 @@ class EpollLoop final : public Loop {
                                           FlushStage stage, ConnectDone done) override;
 
   // Records the lateness of each iteration in `histogram` if the lateness is kNoticed or more.
-  // Lateness: the time from the start of the iteration, or from an earlier due timer, to the
-  // iteration's end.
+  // Lateness is the time from the start to the end of the iteration. If a timer was due before the
+  // start, lateness is the time from that timer's due time to the end.
   // REQUIRES: before Run.
   void MeasureLateness(Histogram& histogram) { lateness_ = &histogram; }
   static constexpr std::chrono::milliseconds kNoticed{2};

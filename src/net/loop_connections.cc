@@ -10,9 +10,12 @@ namespace {
 // choice examines all of them.
 constexpr std::size_t kRoomPart = 32;
 
-// If `spares_more`, a connection that has waited less than this for its peer is spared, because
-// connections on another loop may have waited longer.
+// If `spares_more`, a connection that has waited for its peer for less than kGrace is spared,
+// because connections on another loop may have waited longer.
 constexpr std::chrono::milliseconds kGrace(50);
+
+// How often connections are chosen if all that were chosen have unread input.
+constexpr int kMostChoices = 4;
 
 // The maximum number of connections without a place, per loop. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
@@ -169,9 +172,14 @@ std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::
   for (const auto& [known, waits] : waiting) {
     if (known->first == network) newcomer.waiting = waits;
   }
+  // Only chosen connections are tested for unread input, because a test is a system call.
   std::vector<ServedConnection*> victims;
-  for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {
-    victims.push_back(connections[i]);
+  for (int choices = 0; victims.empty() && choices < kMostChoices; ++choices) {
+    for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {
+      const bool is_behind = occupants[i].waits_for_peer() && connections[i]->IsBehind();
+      if (is_behind) occupants[i].state = Occupant::State::kBusy;
+      if (!is_behind) victims.push_back(connections[i]);
+    }
   }
   return victims;
 }

@@ -131,6 +131,9 @@ class ServedConnection : public Protocol, public Disposable {
 
   virtual void OnClose() {}
 
+  // Whether this server has not read all input yet, so that it does not wait for the peer.
+  bool IsBehind() const { return transport_->unsent() == 0 && transport_->HasUnreadInput(); }
+
   const bool has_place_;
   LoopConnections* owner_ = nullptr;             // null: not added yet, or closed
   ConnectionCount::Network* network_ = nullptr;  // null: has no place
@@ -160,8 +163,9 @@ class LoopConnections {
   // the places. Returns false if no connection may be closed.
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
-  // At most `count` connections with a place, in the order to close them; see ChooseVictims.
-  // newcomer.waiting is computed from `network`, the newcomer's network.
+  // At most `count` connections with a place, in the order to close them; see ChooseVictims. A
+  // connection with unread input is spared. newcomer.waiting is computed from `network`, the
+  // newcomer's network.
   std::vector<ServedConnection*> Victims(Occupant newcomer, std::size_t count,
                                          std::string_view network = {}) const;
   void CloseForRoom(ServedConnection& connection);

@@ -51,7 +51,7 @@ void Resolver::Run(State& state) {
       state.looking_up = true;
     }
     auto found = state.lookup(question.address);
-    const MutexLock lock(state.mutex);  // held until Post returns, so that the loop exists in Post
+    const MutexLock lock(state.mutex);  // held during Post, so that the loop still exists
     state.looking_up = false;
     if (state.stopped) return;
     question.loop->Post(

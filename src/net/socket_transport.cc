@@ -57,6 +57,10 @@ class SocketTransport final : public Transport, private EventHandler {
   }
 
   std::size_t unsent() const override { return unsent_.size(); }
+  bool HasUnreadInput() const override {
+    char byte;
+    return recv(socket_.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  }
   const Peer& peer() const override { return peer_; }
 
  private:
@@ -90,7 +94,7 @@ class SocketTransport final : public Transport, private EventHandler {
   }
 
   void Read() {
-    // EPOLLIN is not watched now, so this is an error or a hang-up.
+    // If EPOLLIN is not watched, the event is an error or a hang-up.
     if (input_ended_ || !reading_) {
       const int error = socket_.TakeError();
       return Lose(error != 0 ? error : ECONNRESET);

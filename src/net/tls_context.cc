@@ -58,7 +58,7 @@ Result<void> UseCertificate(SSL_CTX& context, const TlsFiles& paths) {
   }
   const bool used = SSL_CTX_use_PrivateKey_file(&context, key.c_str(), SSL_FILETYPE_PEM) == 1;
   if (!used && ERR_GET_LIB(ERR_peek_last_error()) != ERR_LIB_X509) {
-    return Broken(key, "no private key in PEM format without passphrase");
+    return Broken(key, "no private key in PEM format, or the key has a passphrase");
   }
   if (!used || SSL_CTX_check_private_key(&context) != 1) {
     return Broken(key, "the private key does not match the certificate");

@@ -15,7 +15,7 @@
 
 namespace sluice::net {
 
-// Paths of PEM files, or their contents. Empty: the file is not used.
+// Paths of PEM files, or their contents. If a member is empty, the file is not used.
 struct TlsFiles {
   std::string certificate_chain;  // our own certificate first
   std::string private_key;        // without a passphrase
@@ -36,7 +36,7 @@ class TlsContext {
 
   std::shared_ptr<const TlsSetup> setup() const SLUICE_EXCLUDES(mutex_);
 
-  // When our own certificate expires, in seconds of Unix time; infinity without one.
+  // When our own certificate expires, in seconds of Unix time; infinity if we have no certificate.
   double Expiry() const SLUICE_EXCLUDES(mutex_);
 
  protected:

@@ -20,7 +20,7 @@ struct TlsSetup {
 // The application protocol that a server requires or accepts in a TLS handshake.
 struct Alpn {
   // In TLS' format, with a length byte before the name: "\x02h2". Clients that offer only other
-  // protocols are rejected. Empty: offers are ignored. Must outlive the connections.
+  // protocols are rejected. If empty, offers are ignored. Must outlive the connections.
   std::string_view protocol = {};
   bool required = false;  // whether clients that offer no protocol are rejected
 };

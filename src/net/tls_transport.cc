@@ -64,6 +64,7 @@ class TlsTransport final : public Transport, private Protocol {
   }
 
   std::size_t unsent() const override { return inner_->unsent() + pending_.size(); }
+  bool HasUnreadInput() const override { return !held_.empty() || inner_->HasUnreadInput(); }
   const Peer& peer() const override { return peer_; }
 
  private:

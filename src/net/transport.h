@@ -82,7 +82,7 @@ class Transport : public Flushable {
   // Makes the loop call the protocol's TakeOutput at the end of this iteration.
   virtual void RequestFlush() = 0;
 
-  // Pauses or resumes reading. While it is paused, flow control stops the peer.
+  // Pauses or resumes reading. While reading is paused, flow control stops the peer.
   virtual void SetReading(bool reading) = 0;
 
   // Sends the protocol's pending output, then closes this side (FIN).
@@ -93,6 +93,9 @@ class Transport : public Flushable {
 
   // The number of bytes that were taken from the protocol and not yet accepted by the kernel.
   virtual std::size_t unsent() const = 0;
+
+  // Whether bytes of the peer have arrived that the protocol has not received. Takes a system call.
+  virtual bool HasUnreadInput() const = 0;
 
   // Over TLS, the peer is incomplete until the first call of Receive or TakeOutput.
   virtual const Peer& peer() const = 0;

@@ -69,7 +69,7 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
     Finish(response.SerializeAsString(), [&seen = seen_] { ++seen.lost; });
   }
 
-  // The client or the server has gone: ends the pending call.
+  // Called when the client or the server has gone. Ends the pending call.
   void OnCancel() override {
     ++seen_.canceled;
     Finish("");

@@ -11,7 +11,9 @@
 
 #include "base/mutex.h"
 #include "base/notification.h"
+#include "http/http_connection.h"
 #include "tests/http/http_fixture.h"
+#include "tests/support/manual_loop.h"
 
 namespace sluice {
 namespace {
@@ -260,7 +262,7 @@ TEST_F(HttpConnection_Test, IdleConnection_IsClosed) {
   EXPECT_THAT(served.ReadAll(), EndsWith("ok\n"));
 }
 
-TEST_F(HttpConnection_Test, Connection_TooOld_EndsWithItsNextAnswer) {
+TEST_F(HttpConnection_Test, Connection_TooOld_IsClosedAfterItsNextAnswer) {
   Start(Routes(), {.max_connection_age = 1h});
   HttpClient young(address_);
   young.Send(kGet);
@@ -329,6 +331,31 @@ TEST_F(HttpConnection_Test, ManyLargeRequestsAtOnce_EachIterationHandlesOne) {
   threads_.RunOnEach([](net::EpollLoop&) {});  // so that no loop still waits for `release`
   const MutexLock lock(mutex);
   for (const auto& [iteration, size] : bytes) EXPECT_EQ(size, kBody);
+}
+
+// Such a connection ends in the next iteration, so it must not count as one that waits for its
+// client.
+TEST(HttpConnectionTest, ClientClosesAfterItsAnswer_ConnectionIsIdle_WithoutARequestUnused) {
+  using enum net::Occupant::State;
+  for (const bool asks : {true, false}) {
+    test::ManualLoop loop;
+    HttpState shared{.router = Router({{"/", AnsweredBy([] { return HttpResponse{}; })}}),
+                     .options = {},
+                     .loops = 1};
+    HttpLoopState state(shared, loop, [] {});
+    net::TransportPtr wire(new test::ManualLoop::Wire(loop, net::FlushStage::kCallers), {&loop});
+    HttpConnection connection(state, std::move(wire), /*has_place=*/true);
+    loop.RunIteration([&] {
+      connection.Start();
+      if (asks) loop.wire()->Receive(kGet.substr(0, 9));
+    });
+    EXPECT_EQ(connection.AsOccupant().state, asks ? kStuck : kUnused);
+    loop.RunIteration([&] {
+      if (asks) loop.wire()->Receive(kGet.substr(9));
+      static_cast<net::Protocol&>(connection).OnClosed(net::Protocol::Closure::kEndOfInput, "");
+    });
+    EXPECT_EQ(connection.AsOccupant().state, asks ? kIdle : kUnused);
+  }
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST_F(HttpServer_Test, StopWithDrain_IdleConnectionMaySendALastRequest) {
   ASSERT_TRUE(Eventually([this] { return server_->connections() == 1; }));
   auto stopped = std::async(std::launch::async, [this] { server_->Stop(1min); });
   ASSERT_TRUE(Eventually([this] { return access(address_.unix_path.c_str(), F_OK) != 0; }))
-      << "it no longer listens";
+      << "the server no longer listens";
   std::string answer;
   while (answer.find("Connection: close") == std::string::npos) {
     ASSERT_TRUE(client->Send(kGetHealth));
@@ -288,7 +288,7 @@ TEST_F(HttpServer_Full, NewConnection_Gets503AndRetryAfter) {
       << "the first connection is idle now";
 }
 
-TEST_F(HttpServer_Full, Probe_OthersAreSilent_IsAnsweredAndItsConnectionEnds) {
+TEST_F(HttpServer_Full, ProbeAmongSilentConnections_IsAnsweredAndItsConnectionEnds) {
   StartFull({.max_connections = 1, .no_place_time = 1min});
   std::vector<std::unique_ptr<HttpClient>> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<HttpClient>(address_));
@@ -380,7 +380,8 @@ TEST_F(HttpServer_OneThread, DelayedAnswers_TakeAtMostHalfOfThePlaces) {
   clients[3]->ReadUntil("done\n");
   clients[0]->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return count == 6; }));
-  EXPECT_FALSE(may_wait.back()) << "the second is delayed, the third and fifth wait for answers";
+  EXPECT_FALSE(may_wait.back())
+      << "the answer to client 2 is delayed, and clients 3 and 5 wait for answers";
   clients[1].reset();
   clients[2].reset();
   ASSERT_TRUE(Eventually([&] { return server_->connections() == 3; }));
@@ -389,7 +390,8 @@ TEST_F(HttpServer_OneThread, DelayedAnswers_TakeAtMostHalfOfThePlaces) {
   EXPECT_TRUE(may_wait.back());
 }
 
-// Connects from a separate process, so that only the server's descriptors count here.
+// Connects from a separate process, so that this process has only the server's descriptors, not
+// those of the clients.
 class ConnectingChild {
  public:
   // REQUIRES: this process has one thread

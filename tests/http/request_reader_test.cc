@@ -178,7 +178,7 @@ TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   }
 }
 
-// A connection keeps bytes that are not parsed yet. The limit of headers bounds these bytes, too.
+// A connection keeps bytes that are not parsed yet. The limit on headers bounds these bytes, too.
 TEST(RequestReader, EndlessExtensionsOrTrailers_AreRefusedAtTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {

@@ -87,8 +87,9 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
   EXPECT_LE(server_->count().open(), 4U);
 }
 
-// At first, the honest network's connections are all on loop 1, and the greedy network's are all on
-// loop 0. New connections on loop 1 must replace connections of the greedy network, which has more.
+// At first, all connections of the honest network are on loop 1, and all connections of the greedy
+// network are on loop 0. The greedy network has more connections. So new connections on loop 1 must
+// replace connections of the greedy network.
 TEST_F(ConnectionServerTest, GreedyNetworkIsOnAnotherLoop_ItsConnectionsAreReplaced) {
   address_ = {.host = "127.0.0.1"};
   Start(6);

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/loop_connections.h"
+#include "tests/net/test_protocol.h"
 
 namespace sluice::net {
 namespace {
@@ -79,17 +84,65 @@ TEST(ChooseVictims, MostWaitForTheirPeers_LongestWaitingAreChosen_ConnectionsInU
                                         {kUnused, At(4), "c"}};
   EXPECT_THAT(Choose(occupants, 0, 9), ElementsAre(5, 3, 4, 6));
   EXPECT_THAT(Choose(occupants, 3, 1), ElementsAre(5)) << "the proxy opens another connection";
-  EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "network a displaces its own";
+  EXPECT_THAT(Choose(occupants, 2, 9, 2), ElementsAre(3, 4)) << "only those of network a";
   EXPECT_THAT(Choose(occupants, 3, 9, 3), IsEmpty());
-  EXPECT_THAT(Choose(occupants, 0, 9, 0, At(2)), ElementsAre(5, 3)) << "others wait only briefly";
+  EXPECT_THAT(Choose(occupants, 0, 9, 0, At(2)), ElementsAre(5, 3)) << "others began later";
 }
 
-TEST(ChooseVictims, Network_CannotDisplaceOneWithFewerConnections) {
+TEST(ChooseVictims, NetworkWithFewerConnections_IsNotDisplaced) {
   const std::vector<Place> occupants = {
       {kStuck, At(1), "honest"}, {kBusy, At(2), "greedy"}, {kBusy, At(3), "greedy"}};
   EXPECT_THAT(Choose(occupants, 2, 9), IsEmpty());
   EXPECT_THAT(Choose(occupants, 1, 9), ElementsAre(0));
   EXPECT_THAT(Choose({}, 0, 9), IsEmpty());
+}
+
+// A connection whose client has sent no request yet, as far as the server has read.
+class Unused final : public ServedConnection {
+ public:
+  Unused(Loop& loop, TransportPtr transport, bool& closed)
+      : ServedConnection(loop, std::move(transport), /*has_place=*/true),
+        since_(loop.now()),
+        closed_(closed) {}
+
+  void Start() override { transport_->Start(*this); }
+  void Drain() override {}
+  Occupant AsOccupant() const override { return {.state = kUnused, .since = since_}; }
+
+ private:
+  void Receive(std::string_view) override {}
+  void TakeOutput(std::string&) override {}
+  void OnClosed(Closure, std::string_view) override { Close(); }
+  void OnClose() override { closed_ = true; }
+
+  const SteadyTime since_;
+  bool& closed_;
+};
+
+// The loop is late: the client has sent a request, but the loop has not read it yet.
+TEST(LoopConnections, InputIsUnread_ConnectionIsSpared) {
+  OneIoThread io;
+  ConnectionCount count(2);
+  LoopConnections connections(io.loop(), count, [] {});
+  std::array<bool, 2> closed{};
+  std::vector<BlockingSocket> clients;
+  for (bool& it : closed) {
+    io.Run([&] {
+      auto [socket, client] = ConnectedPair(SocketKind::kTcp);
+      clients.push_back(std::move(client));
+      ASSERT_TRUE(count.TryAdd());
+      auto transport = io.loop().Adopt(std::move(socket), FlushStage::kCallers);
+      connections.Add(std::make_unique<Unused>(io.loop(), std::move(transport), it));
+    });
+  }
+  io.Run([&] {
+    clients[0].Send("GET");
+    EXPECT_TRUE(connections.MakeRoom("10.0.0.1"));
+    EXPECT_THAT(closed, ElementsAre(false, true)) << "the older one has unread input";
+    EXPECT_FALSE(connections.MakeRoom("10.0.0.1"));
+  });
+  io.Run([&] { EXPECT_TRUE(connections.MakeRoom("10.0.0.1")) << "the loop has read the input"; });
+  EXPECT_TRUE(closed[0]);
 }
 
 }  // namespace

@@ -254,10 +254,10 @@ TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
   EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "output continues in later iterations";
   io.Run([&] { protocol.transport.reset(); });
   EXPECT_GE(most_takes, 2);
-  EXPECT_LE(most_takes, 5);  // the fifth is sent in the next iteration
+  EXPECT_LE(most_takes, 5);  // the fifth output is sent in the next iteration
 }
 
-TEST(SocketTransport_OnTcp, Reset_ConnectionIsLostWithItsCause) {
+TEST(SocketTransport_OnTcp, Reset_ConnectionIsLost_CauseIsReported) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp);
   OneIoThread io;
   TestProtocol protocol;

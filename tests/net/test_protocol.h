@@ -18,7 +18,7 @@
 
 namespace sluice::net {
 
-// Records all callbacks. While the loop runs: loop thread only.
+// Records all callbacks. While the loop runs, only the loop's thread may use the object.
 class TestProtocol : public Protocol {
  public:
   void Receive(std::string_view bytes) override {

@@ -93,7 +93,7 @@ class TimerQueue_Model : public ::testing::TestWithParam<unsigned> {
   std::int64_t last_tick_ = 0;
 };
 
-TEST_P(TimerQueue_Model, RandomStartsCancelsAndAdvances_FireAsTheModelSays) {
+TEST_P(TimerQueue_Model, RandomStartsCancelsAndAdvances_TimersFireAsTheModelSays) {
   constexpr std::array<std::int64_t, 5> kSteps{1'500, 40'000, 700'000, 100'000'000,
                                                10'000'000'000'000};
   for (int step = 0; step < 400 && !HasFailure(); ++step) {
@@ -134,7 +134,7 @@ TEST(TimerQueue, FarTimer_FiresAtItsTimeAfterOneWake) {
   EXPECT_EQ(wakes, 1);
 }
 
-TEST(TimerQueue, TimerThatStartsItselfForNow_FiresInTheNextMillisecond) {
+TEST(TimerQueue, TimerThatStartsItselfWithAPastTime_FiresInTheNextMillisecond) {
   TimerQueue queue(kStart);
   int fired = 0;
   Timer timer(queue, [&] {

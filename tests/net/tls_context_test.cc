@@ -66,7 +66,7 @@ TEST_F(TlsContext_Test, Load_KeyWithPassphrase_FailsWithoutAsking) {
   const std::string command = "openssl ec -aes128 -passout pass:secret -in " + first_.key +
                               " -out " + files.private_key + " 2>/dev/null";
   ASSERT_EQ(0, std::system(command.c_str()));
-  EXPECT_THAT(LoadError(files), HasSubstr("without passphrase"));
+  EXPECT_THAT(LoadError(files), HasSubstr("the key has a passphrase"));
 }
 
 TEST_F(TlsContext_Test, Reload_ReplacesTheSetupOnlyIfFilesChanged) {
@@ -82,7 +82,7 @@ TEST_F(TlsContext_Test, Reload_ReplacesTheSetupOnlyIfFilesChanged) {
   EXPECT_EQ(log.CountLines("have changed; certificate: valid until"), 1) << log.text();
 }
 
-TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
+TEST_F(TlsContext_Test, Reload_FilesCannotBeUsed_KeepsTheOldSetupAndLogsEachCauseOnce) {
   const test::CapturedLog log;
   const auto context = TlsServerContext::Load({.paths = Files()}).value();
   const auto before = context->setup();

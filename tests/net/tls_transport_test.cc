@@ -149,7 +149,8 @@ TEST(TlsTransport, SetReading_HoldsBackReceivedAndLaterBytes) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
-// If the buffered input and the end of the socket are both ready, the loop reads the end first.
+// The socket's input ends while earlier input is still buffered. The transport must process the
+// buffered input before the loop reports the end.
 TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
   const auto context = Load(ServerOptions());
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {

@@ -104,8 +104,8 @@ class Attacker:
         self.address_count, self.addresses = len(addresses), itertools.cycle(addresses)
 
     def over(self, wait=0.0):
-        """Waits at most `wait` seconds (None: without limit) for the end of the attack's time.
-        Returns whether that time is over. Honest callers start after the first call of over().
+        """Waits until the attack's time is over, but at most `wait` seconds (None: without limit).
+        Returns whether the attack's time is over. Honest callers start after the first call.
         """
         self.begun.set()
         return self.stopped.wait(wait)

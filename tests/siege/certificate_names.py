@@ -1,4 +1,4 @@
-"""Certificates with a name of one type, such as a URI, that reads like a name of another type."""
+"""Certificates whose name has one type, such as URI, but looks like a name of another type."""
 
 import json
 

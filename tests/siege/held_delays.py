@@ -1,5 +1,5 @@
-"""Through the shipped nginx.conf: many requests must wait, so that no connection to Sluice is
-left for other requests. Logins whose limit is exhausted must still not pass.
+"""Through the shipped nginx.conf: the attacker sends many requests that Sluice delays, to use up
+nginx's connections to Sluice. Logins whose limit is exhausted must still not pass.
 """
 
 import contextlib

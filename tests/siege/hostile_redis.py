@@ -5,8 +5,8 @@ import socketserver
 
 
 def serve_with(answer):
-    """A function for Server's `redis`. answer(words) returns the reply to a command, or None for
-    the usual reply.
+    """Returns a value for the argument `redis` of Server: a function that serves a listener.
+    answer(words) returns the reply to a command, or None for the usual reply.
     """
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):

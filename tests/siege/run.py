@@ -8,17 +8,18 @@ its own. Prints a table. The exit status is 1 if an attack succeeds. An attack f
 is true while it runs:
 
   - honest callers with a token get 99 % of their answers over gRPC and over HTTP
-  - their p99 is at most 5 times (--slower) the p99 of an earlier run without an attack, beside a
-    process that only uses CPU
+  - their p99 is at most 5 times (--slower) as long as usual. The usual p99 is measured before,
+    while another process keeps a core busy. If it is below 2 ms, it counts as 2 ms
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
   - the server treats the attacker as the attack requires
 
-Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
-Their token is valid for another domain only. --together runs all attacks on the same kind of server
-at the same time. --settle 60: 60 s after an attack, memory must be within 64 MiB of the start.
---redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds
-only if it succeeds three times in a row, because other processes may slow honest callers, too.
+Attackers do not share the address of honest callers: they have 127.0.0.2, or with --from-many 64
+addresses. Their token is valid for another domain only. --together runs all attacks on the same
+kind of server at the same time. --settle 60: 60 s after an attack, the server's memory must be at
+most 64 MiB more than before the attack. --redis: the server counts in a real Redis, not in its own
+memory. --tries 3: an attack counts only if it succeeds three times in a row, because other
+processes may slow honest callers, too.
 """
 
 import argparse
@@ -41,7 +42,7 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds; a lower p99 beside a spinning process counts as this
+LEAST_P99 = 2  # milliseconds; if the usual p99 is lower, it counts as this
 HEAD_START = 10  # seconds for an attack to begin
 PATIENCE = 60  # seconds for an attack to end when its time is over
 
@@ -73,11 +74,11 @@ def parse():
     parser.add_argument("--together", action="store_true",
                         help="run attacks on the same kind of server at the same time")
     parser.add_argument("--settle", type=float,
-                        help="seconds from the end of an attack until its memory must be free")
+                        help="seconds after an attack until the server must have freed memory")
     parser.add_argument("--tries", type=int, default=1,
-                        help="tries, all of which must succeed for an attack to succeed")
+                        help="an attack counts only if it succeeds this many times in a row")
     parser.add_argument("--slower", type=float, default=5,
-                        help="highest p99, in multiples of the p99 beside a spinning process")
+                        help="highest permitted p99, in multiples of the usual p99")
     parser.add_argument("--redis", action="store_true", help="let the server count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
@@ -99,7 +100,7 @@ def spin():
 
 
 def beside_a_spinner(tls, options):
-    """The results of honest callers beside a process that only uses CPU."""
+    """The results of honest callers while another process keeps a core busy."""
     with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
         run_beside(stack, spin)
         result = Callers(server, options.seconds).result()

@@ -59,9 +59,9 @@ class Server:
     """A sluiced and the processes that it needs. An attack may choose:
 
     callers    further entries of sluiced's setting `callers`
-    redis      a function that serves a listener as a hostile Redis. True: a real Redis
+    redis      a function that serves a listener as a hostile Redis, or True for a real Redis
     tls        whether sluiced uses TLS
-    client_ca  with tls: whether every caller needs a certificate
+    client_ca  whether every caller needs a certificate; only with tls
     nginx      whether nginx runs with docker/nginx/nginx.conf, at the address `self.nginx`
     files      how many files sluiced may have open
     """

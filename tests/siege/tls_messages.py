@@ -71,7 +71,9 @@ class Client:
 
 
 def longest_record(attacker, version):
-    """The longest record of an answer of several KB, for a client that takes 512 bytes a record."""
+    """The size of the longest record in an answer of several KB. The client requests records of at
+    most 512 bytes.
+    """
     body = json.dumps({"checks": 10 * [{"domain": "rude", "requestId": "x" * 200}]}).encode()
     request = (b"POST /v1/checks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n"
                b"Authorization: Bearer " + attacker.token.encode() + b"\r\n\r\n") % len(body) + body
@@ -85,7 +87,7 @@ def longest_record(attacker, version):
 
 
 def attack(attacker):
-    faults = [f"{version}: a record of {size} bytes, for a client that takes 512"
+    faults = [f"{version}: a record of {size} bytes, for a client that requests at most 512"
               for version in ("-tls1_3", "-tls1_2")
               if (size := longest_record(attacker, version)) > 512 + 64]
     while not attacker.over():

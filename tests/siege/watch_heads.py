@@ -1,6 +1,6 @@
 """Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KB that
-come from one entry of HPACK's dynamic table. The attack sends 16 MB. Without limits, it would take
-every place for calls, and 1.6 GB of memory.
+come from one entry of HPACK's dynamic table. The attack sends 16 MB. If the server had no limits,
+the streams would occupy all places for calls, and 1.6 GB of memory.
 """
 
 from attacker import frame, http2, literal, text

@@ -128,6 +128,7 @@ class Wire final : public net::Transport {
   void FinishSending() override;
   void Close() override;
   std::size_t unsent() const override { return 0; }
+  bool HasUnreadInput() const override { return !arrived_.empty(); }
   const net::Peer& peer() const override { return peer_; }
 
  private:

@@ -25,8 +25,8 @@ class ManualLoop final : public net::Loop {
     SetCurrent(nullptr);
   }
 
-  // Runs an iteration. It begins `later` plus 1 ns after the previous one, plus the time given to
-  // Advance. `work` runs in the step in which a real loop handles events.
+  // Runs an iteration. The time since the previous iteration is `later`, plus the time given to
+  // Advance, plus 1 ns. `work` runs in the step in which a real loop handles events.
   void RunIteration(const Task& work = {}, Duration later = {}) {
     BeginIteration(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
     if (work) work();
@@ -89,6 +89,7 @@ class ManualLoop::Wire final : public net::Transport {
   void FinishSending() override {}
   void Close() override { protocol_ = nullptr; }
   std::size_t unsent() const override { return 0; }
+  bool HasUnreadInput() const override { return false; }
   const net::Peer& peer() const override { return peer_; }
 
  private:
