@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	callTimeout = 5 * time.Second        // of a call, with its wait for a connection
+	callTimeout = 5 * time.Second        // of a call, including its wait for a connection
 	firstPause  = 100 * time.Millisecond // between attempts to settle; doubled up to lastPause
 	lastPause   = time.Second
 )
@@ -103,7 +103,8 @@ func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	}()
 }
 
-// store repeats the settlement until it is stored, and returns why it was not stored; "" if it was.
+// store repeats the settlement until it is stored or the client gives up. It returns "" if the
+// settlement is stored, otherwise the reason why not.
 // After QUEUED, the settlement is repeated, since the server that queued it may die. It is also
 // repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found until
 // its server reaches the store.

@@ -116,12 +116,12 @@ func MaxDelay(delay time.Duration) CheckOption {
 	return func(r *request) { r.MaxDelay, r.MaxWait = durationpb.New(delay), nil }
 }
 
-// RequestID is returned unchanged.
+// RequestID sets an id, which the answer returns unchanged.
 func RequestID(id string) CheckOption {
 	return func(r *request) { r.RequestId = id }
 }
 
-// LeaseTTL takes the units under a lease of this ttl; Reserve sets it.
+// LeaseTTL takes the units under a lease with this ttl. Without it, Reserve uses Options.LeaseTTL.
 func LeaseTTL(ttl time.Duration) CheckOption {
 	return func(r *request) { r.LeaseTtl = durationpb.New(ttl) }
 }

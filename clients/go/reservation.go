@@ -2,11 +2,15 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
+
+// ErrSettled is the error of an Extend of a settled reservation.
+var ErrSettled = errors.New("the reservation is settled")
 
 // Amounts of units by name: Amounts{"tokens": 212}. "cost" is a name, too.
 type Amounts map[string]uint64
@@ -78,8 +82,11 @@ func (r *Reservation) Use(amounts Amounts) {
 
 // Extend takes more units for the next part of the work, under a further lease. This does not count
 // as a request, and takes no slot unless "cost" is named. If the units are denied, Extend returns a
-// *LimitedError.
+// *LimitedError. If the reservation is settled, Extend returns ErrSettled.
 func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
+	if r.isSettled() {
+		return ErrSettled
+	}
 	next := proto.Clone(r.request).(*request)
 	next.Cost, next.Amounts = new(uint64), map[string]uint64{}
 	if amounts["cost"] > 0 {
@@ -126,25 +133,36 @@ func (r *Reservation) take(ctx context.Context, next *request, held Amounts) err
 	if !decision.Allowed {
 		return &LimitedError{decision}
 	}
-	r.add(decision, held)
+	if err := r.add(decision, held); err != nil {
+		return err
+	}
 	return sleep(ctx, decision.Wait)
 }
 
+func (r *Reservation) isSettled() bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.settled
+}
+
 // Without a lease there is nothing to settle: no rule counts the request, or no server answered.
-func (r *Reservation) add(decision Decision, held Amounts) {
+func (r *Reservation) add(decision Decision, held Amounts) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.decision = decision
 	lease := decision.Response.GetLease()
-	if lease.GetId() == "" {
-		return
-	}
+	leased := lease.GetId() != ""
 	local := decision.Response.GetSource() == sourceFallback
-	if r.settled {
-		r.client.leases.settle(lease.GetId(), nothingOf(held), local, ignored)
-		return
+	if r.settled { // during the check
+		if leased {
+			r.client.leases.settle(lease.GetId(), nothingOf(held), local, ignored)
+		}
+		return ErrSettled
 	}
-	r.parts = append(r.parts, part{lease.GetId(), held, local, r.client.leases.renew(lease)})
+	if leased {
+		r.parts = append(r.parts, part{lease.GetId(), held, local, r.client.leases.renew(lease)})
+	}
+	return nil
 }
 
 func nothingOf(held Amounts) Amounts {

@@ -68,7 +68,7 @@ func (w *Work) Report(outcome Outcome) {
 func (w *Work) ReportError(err error) { w.Report(outcomeOf(err)) }
 
 // ReportDuration sets how long the work took. If it is not called, the
-// server measures from the take to the release.
+// server measures how long the slot was held.
 func (w *Work) ReportDuration(duration time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -202,7 +202,7 @@ func (c cgroup) memory() float64 {
 	return number(used[0]) / number(limit[0])
 }
 
-// kibibytes returns the bytes of a line such as "VmRSS: 1024 kB".
+// kibibytes returns the value of a line such as "VmRSS: 1024 kB", in bytes.
 func kibibytes(path, name string) string {
 	_, line, _ := strings.Cut(read(path), name)
 	if fields := strings.Fields(line); len(fields) > 0 {

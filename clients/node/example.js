@@ -16,6 +16,7 @@
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
 'use strict';
 
+const assert = require('assert');
 const readline = require('readline');
 const express = require('express');
 const grpc = require('@grpc/grpc-js');
@@ -123,7 +124,8 @@ async function aborted(client, facts) {
   }
 }
 
-// Takes all tokens that are left, so a further part is denied.
+// Takes all tokens that are left, so a further part is denied. A settled reservation cannot be
+// extended.
 async function stopped(client, facts) {
   const reservation = await client.reserve('shop', facts, {amounts: {tokens: 500}});
   try {
@@ -134,6 +136,7 @@ async function stopped(client, facts) {
   } finally {
     reservation.settle({tokens: 20});
   }
+  await assert.rejects(reservation.extend({tokens: 1}), {message: 'the reservation is settled'});
 }
 
 async function reserve(address, user) {

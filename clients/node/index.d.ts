@@ -101,7 +101,8 @@ export class Reservation extends Work {
    * taken. `cost` is a name, too. */
   use(amounts: Record<string, number>): void;
   /** Takes more units for the next part of the work, under a further lease. Does not count as a request,
-   * and takes no slot unless `cost` is named. Rejects with Limited if the units are denied. */
+   * and takes no slot unless `cost` is named. Rejects with Limited if the units are denied,
+   * and with Error if the reservation is settled. */
   extend(amounts: Record<string, number>): Promise<void>;
   /** Ends the reservation with what was used. The client repeats the settlement in the background until it
    * is stored. error: the error of the work, if it failed. Settling again does nothing. */

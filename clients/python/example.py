@@ -149,6 +149,12 @@ def reserve(address, user):
                 reservation.extend(tokens=1)  # the first part has taken all tokens that were left
             except Limited:
                 print("denied")
+        try:
+            reservation.extend(tokens=1)
+        except RuntimeError:  # the reservation is settled
+            pass
+        else:
+            raise AssertionError("extended after the block")
 
 
 async def reserve_async(address, user):
@@ -170,6 +176,12 @@ async def reserve_async(address, user):
                 await reservation.extend_async(tokens=1)
             except Limited:
                 print("denied")
+        try:
+            await reservation.extend_async(tokens=1)
+        except RuntimeError:  # the reservation is settled
+            pass
+        else:
+            raise AssertionError("extended after the block")
 
 
 def settle(address, user, drain, settle_for, max_settlements):

@@ -17,7 +17,8 @@ modes, ask, export, reserve, settle, outcomes and serve. The promises of a clien
   a lease is renewed while the work lasts, and released if the work fails or its request is
     canceled; after a crash, its slot becomes free
   a reservation is settled with what was used, even if the work fails; its lease is renewed; if not
-    enough units are left for a further part, the part is denied
+    enough units are left for a further part, the part is denied; a settled reservation gets no
+    further part
   if the server is killed, a settlement is repeated until the restarted server stores it
   a settlement is not repeated for longer than the configured time, and at most the configured
     number of settlements wait
@@ -50,7 +51,7 @@ BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
 # The commands that reserve.
 RESERVE = os.environ.get("RESERVE_COMMANDS", "reserve").split()
-STARTS = int(os.environ.get("STARTS", "3"))  # how often to start a process that checks once
+STARTS = int(os.environ.get("STARTS", "3"))  # the number of processes that each make one check
 SOON = 300  # seconds; long, because the machine may be busy
 
 
@@ -189,7 +190,10 @@ class Example:
         self.process.stdin.flush()
 
     def output(self):
-        return self.process.communicate(timeout=SOON)[0]
+        """Waits until the example has ended, which must succeed."""
+        output = self.process.communicate(timeout=SOON)[0]
+        assert self.process.returncode == 0, f"exit status {self.process.returncode}"
+        return output
 
 
 def wait_until(condition, what):

@@ -193,6 +193,7 @@ void Stopped(sluice::Client& client, const std::string& user) {
   if (!reservation) throw std::invalid_argument("denied");
   if (!reservation.Extend({{"tokens", 1}})) std::cout << "denied\n";
   reservation.Settle({{"tokens", 20}});
+  if (reservation.Extend({{"tokens", 1}})) throw std::invalid_argument("extended after Settle");
 }
 
 void Reserve(const std::string& address, const Arguments& arguments) {
@@ -262,7 +263,7 @@ Attributes ByUser(const grpc::ServerContextBase& context) {
   return {{"user", std::string(user->second.data(), user->second.size())}};
 }
 
-// A server of limited services, at a port that the system chooses.
+// A server whose services are rate-limited, at a port that the system chooses.
 template <class HealthService, class ReflectionService>
 class Server {
  public:

@@ -39,7 +39,7 @@ class LeaseKeeper {
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id, const Work& work);
 
-  // Stops renewing the lease, and sends the settlement until it is stored. Returns at once.
+  // Stops renewing the lease, and repeats the settlement until it is stored. Returns at once.
   // `local`: the lease was granted while the store did not answer.
   void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
@@ -47,7 +47,7 @@ class LeaseKeeper {
   // all.
   std::size_t Close();
 
-  // Ends the thread: nothing is renewed, and no attempt begins any more.
+  // Ends the thread: nothing is renewed, and no attempt begins anymore.
   void Stop();
 
  private:

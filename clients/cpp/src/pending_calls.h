@@ -1,8 +1,9 @@
 // Calls of a client for which no thread waits.
 //
 // gRPC joins its callback threads when the last channel is destroyed, so a channel must not be
-// destroyed on such a thread (gRPC issue 37858). Each call's context holds the channel: the context
-// is destroyed before its call ends, and the client waits for all calls.
+// destroyed on such a thread (gRPC issue 37858). Each call's context has a reference to the
+// channel. So a call destroys its context before it counts as ended, and the client waits until all
+// calls have ended.
 //
 // Thread-safe.
 #pragma once

@@ -49,6 +49,7 @@ void Reservation::Use(const Amounts& amounts) {
 }
 
 bool Reservation::Extend(const Amounts& amounts) {
+  if (keeper_ == nullptr) return false;
   v1::CheckLimitRequest next = first_;
   next.clear_amounts();
   next.mutable_amounts()->insert(amounts.begin(), amounts.end());

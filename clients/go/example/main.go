@@ -191,18 +191,23 @@ func aborted(ctx context.Context, c *client.Client, facts client.Attributes) err
 	return errWork
 }
 
-// Takes all tokens that are left, so a further part is denied.
+// Takes all tokens that are left, so a further part is denied. A settled reservation cannot be
+// extended.
 func stopped(ctx context.Context, c *client.Client, facts client.Attributes) error {
 	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 500))
 	if err != nil {
 		return err
 	}
-	defer reservation.Settle(client.Amounts{"tokens": 20})
+	defer reservation.Settle(nil)
 	var limited *client.LimitedError
 	if err := reservation.Extend(ctx, client.Amounts{"tokens": 1}); !errors.As(err, &limited) {
 		return err
 	}
 	fmt.Println("denied")
+	reservation.Settle(client.Amounts{"tokens": 20})
+	if err := reservation.Extend(ctx, client.Amounts{"tokens": 1}); err != client.ErrSettled {
+		return fmt.Errorf("extended after Settle: %v", err)
+	}
 	return nil
 }
 

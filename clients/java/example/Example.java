@@ -244,13 +244,25 @@ public final class Example {
     }
   }
 
-  /** The rest of the tokens is taken, so a further part is denied. */
+  /**
+   * The rest of the tokens is taken, so a further part is denied. A settled reservation cannot be
+   * extended.
+   */
   private static void stopped(SluiceClient client, String user) throws Exception {
-    try (Reservation reservation = client.reserve(model(user, 500)).use("tokens", 20)) {
+    Reservation reservation = client.reserve(model(user, 500)).use("tokens", 20);
+    try {
       reservation.extend(tokens(1));
     } catch (LimitedException limited) {
       System.out.println("denied");
+    } finally {
+      reservation.settle();
     }
+    try {
+      reservation.extend(tokens(1));
+    } catch (IllegalStateException settled) {
+      return;
+    }
+    throw new AssertionError("extended after settle");
   }
 
   private static void longerAsync(SluiceClient client, String user) {
@@ -266,9 +278,14 @@ public final class Example {
   }
 
   private static void stoppedAsync(SluiceClient client, String user) {
+    CompletableFuture<Reservation> stopped = new CompletableFuture<>();
     client
         .reserveAsync(
-            model(user, 500), reservation -> reservation.use("tokens", 20).extendAsync(tokens(1)))
+            model(user, 500),
+            reservation -> {
+              stopped.complete(reservation);
+              return reservation.use("tokens", 20).extendAsync(tokens(1));
+            })
         .exceptionally(
             error -> {
               System.out.println(
@@ -276,6 +293,15 @@ public final class Example {
               return null;
             })
         .join();
+    try {
+      stopped.join().extendAsync(tokens(1)).join();
+    } catch (CompletionException failed) {
+      if (failed.getCause() instanceof IllegalStateException) {
+        return;
+      }
+      throw failed;
+    }
+    throw new AssertionError("extended after the settlement");
   }
 
   private static void reserve(String address, String user, Prompt... prompts) throws Exception {

@@ -3,7 +3,7 @@
 
 const {millis} = require('./decision');
 
-const CALL_TIMEOUT = 5000;  // ms, with the time that a call waits for a connection
+const CALL_TIMEOUT = 5000;  // ms, including the time that a call waits for a connection
 const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_PAUSE
 const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -79,7 +79,8 @@ class Leases {
     this.#calls.add(call);
   }
 
-  // Repeats the settlement until it is stored. Returns why it was not stored; undefined if it was.
+  // Repeats the settlement until it is stored or the client gives up. Returns undefined if the
+  // settlement is stored, otherwise the reason why not.
   async #store(request, local) {
     const end = Date.now() + this.#options.settleFor;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {

@@ -7,8 +7,9 @@ const {errorOfResponse} = require('./work');
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes
 // `endpoint` (the path), `method` and `client_ip`, and with those that `attributes(request)`
 // returns. A denied request gets 429, and Retry-After if a retry can succeed. If no server answers
-// and the client is 'closed', a request gets 503. If limits were checked, the response has
-// RateLimit and RateLimit-Policy. The application finds the decision in `request.sluice`.
+// and the client's `withoutAnswer` is 'closed', a request gets 503. If limits were checked, the
+// response has RateLimit and RateLimit-Policy. The application finds the decision in
+// `request.sluice`.
 function limitRequests(client, domain, attributes = () => ({}), options = {}) {
   return async (request, response, next) => {
     try {

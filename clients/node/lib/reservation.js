@@ -39,8 +39,9 @@ class Reservation extends Work {
 
   // Takes more units for the next part of the work, under a further lease. Does not count as a
   // request, and takes no slot unless `cost` is named. Rejects with Limited if the units are
-  // denied.
+  // denied, and with Error if the reservation is settled.
   async extend(amounts) {
+    this.#mustBeOpen();
     const held = {cost: 0, ...(amounts.cost ? {requests: 0} : {}), ...amounts};
     await this.#add(await this.#take(held), held);
   }
@@ -52,7 +53,7 @@ class Reservation extends Work {
     this.#open = false;
     try {
       this.use(amounts);
-    } finally {  // even an invalid amount must not keep the lease
+    } finally {  // even if an amount is invalid, the leases must end
       const shares = split(this.#parts.map(({held}) => held), this.#used);
       const hold = this.ended(error, this.#overloaded);
       this.#parts.forEach((part, index) => this.#end(part, shares[index], hold));
@@ -80,7 +81,12 @@ class Reservation extends Work {
       if (this.#open) this.#parts.push(part);
       else this.#end(part, Object.fromEntries(Object.keys(held).map((name) => [name, 0])));
     }
+    this.#mustBeOpen();  // it may have been settled during the check
     await sleep(decision.wait);
+  }
+
+  #mustBeOpen() {
+    if (!this.#open) throw new Error('the reservation is settled');
   }
 
   #end(part, used, hold) {

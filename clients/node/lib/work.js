@@ -40,7 +40,7 @@ class Work {
 
   // Sets how the work went: 'ok', 'overload', or 'ignore' if the work shows nothing about the load.
   // An error of the work is then ignored. duration: how many ms the work took; unless set, the
-  // server measures from the take to the release.
+  // server measures how long the slot was held.
   report(outcome, {duration} = {}) {
     if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
       throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
@@ -81,10 +81,10 @@ function ownCgroup() {
 }
 
 // A function for the option `overloaded`, such as above({cpu: 0.9, memory: 0.85}). It returns
-// whether the cgroup (v2) of this process uses more than this part of its CPU or of its memory. If
-// the cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups, only the use
-// of this process counts. CPU is measured over at least a second. `cgroup`: the folder of a cgroup
-// to measure in place of this process's own.
+// whether the cgroup (v2) of this process uses more than the given part of its CPU or of its
+// memory. If the cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups,
+// only the use of this process counts. CPU is measured over at least a second. `cgroup`: the folder
+// of a cgroup to measure in place of this process's own.
 function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   const cpuTime = () => {  // ms
     const [, used] = words(cgroup, 'cpu.stat');  // usage_usec N …

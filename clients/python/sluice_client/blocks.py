@@ -106,12 +106,14 @@ class Reservation(Work):
     def extend(self, **amounts: int) -> None:
         """Takes more units for the next part of the work, under a further lease. Does not count as
         a request, and takes no slot unless `cost` is named. If the units are denied, raises
-        Limited."""
+        Limited. If the reservation is settled, raises RuntimeError."""
+        self._must_be_open()
         held = _further(amounts)
         self._take(held, self._options(held))
 
     async def extend_async(self, **amounts: int) -> None:
         """Like extend, without blocking the event loop."""
+        self._must_be_open()
         held = _further(amounts)
         await self._take_async(held, self._options(held))
 
@@ -159,14 +161,18 @@ class Reservation(Work):
         if not decision.allowed:
             raise denial(decision)
         lease = decision.response.lease
-        if not lease.id:  # nothing to settle: no rule counts the request, or no server answered
-            return
-        local = decision.response.source == pb.SOURCE_FALLBACK
-        if self._open:
-            self._leases.hold(lease)
-            self._parts.append(_Part(lease.id, held, local))
-        else:
-            self._leases.settle(lease.id, dict.fromkeys(held, 0), local)
+        if lease.id:  # else nothing to settle: no rule counts the request, or no server answered
+            local = decision.response.source == pb.SOURCE_FALLBACK
+            if self._open:
+                self._leases.hold(lease)
+                self._parts.append(_Part(lease.id, held, local))
+            else:
+                self._leases.settle(lease.id, dict.fromkeys(held, 0), local)
+        self._must_be_open()  # it may have been settled during the check
+
+    def _must_be_open(self) -> None:
+        if not self._open:
+            raise RuntimeError("the reservation is settled")
 
     @contextlib.contextmanager
     def _unused_on_error(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Limits the methods of a gRPC server by rules. The methods do not change."""
+"""Limits the methods of a gRPC server by rules. The methods need no changes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from . import rate_limiter_pb2 as pb
 from .decision import seconds
 from .outcome import Hold
 
-CALL_TIMEOUT = 5  # seconds, with the time that a call waits for a connection
+CALL_TIMEOUT = 5  # seconds, including the time that a call waits for a connection
 FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; the pause doubles
 
 
@@ -52,7 +52,9 @@ class LeaseKeeper:
         """Releases the lease, without waiting for the answer. If the call is lost, the slot is free
         after the ttl."""
         if sys.is_finalizing():
-            return  # a generator was never closed; gRPC would wait forever for a new thread
+            # A generator that was never closed ends during the exit. gRPC would then wait forever
+            # for a new thread.
+            return
         request = pb.ReleaseLeaseRequest(lease_id=lease_id)
         hold.write(request)
         call = self._start("ReleaseLease", request, CALL_TIMEOUT)

@@ -39,8 +39,8 @@ class Work:
     def report(self, outcome: Literal["ok", "overload", "ignore", None] = None, *,
                duration: float | None = None) -> None:
         """Sets how the work went: "ok", "overload", or "ignore" if the work shows nothing about the
-        load. This replaces what the work's error would show. duration: how many seconds the work
-        took; unless set, the time from the take to the release."""
+        load. The outcome set here replaces what the work's error would show. duration: how many
+        seconds the work took; unless set, for how long the slot was held."""
         if outcome not in (None, "ok", "overload", "ignore"):
             raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
         if duration is not None and not duration >= 0:
@@ -78,10 +78,10 @@ def is_overload(status: Any) -> bool:
 def above(*, cpu: float | None = None, memory: float | None = None,
           cgroup: str | None = None) -> Callable[[], bool]:
     """A function for Client(overloaded=…), such as above(cpu=0.9, memory=0.85). It returns whether
-    the cgroup (v2) of this process uses more than this part of its CPU or of its memory. If the
-    cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups, only the use of
-    this process counts. CPU is measured over at least a second. `cgroup`: the folder of a cgroup to
-    measure in place of this process's own."""
+    the cgroup (v2) of this process uses more than the given part of its CPU or of its memory. If
+    the cgroup has no limit, the machine's CPU or memory is the limit. Without cgroups, only the use
+    of this process counts. CPU is measured over at least a second. `cgroup`: the folder of a cgroup
+    to measure in place of this process's own."""
     load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
     return lambda: ((cpu is not None and load.cpu() > cpu)
                     or (memory is not None and load.memory() > memory))

@@ -83,8 +83,8 @@ class Work {
   // IGNORE for all other statuses.
   void Report(const grpc::Status& status);
 
-  // Reports how long the work took. Without this call, the server measures from the take to the
-  // release.
+  // Reports how long the work took. Without this call, the server measures how long the slot was
+  // held.
   void ReportDuration(std::chrono::microseconds duration) { duration_ = duration; }
 
  private:
@@ -143,8 +143,8 @@ class Reservation : public Work {
   void Use(const Amounts& amounts);
 
   // Takes more units for the next part of the work, under a further lease. Does not count as a
-  // request, and takes no slot unless "cost" is named. Returns false if the units are denied. If
-  // the answer has a wait, sleeps for it.
+  // request, and takes no slot unless "cost" is named. Returns false if the units are denied, or
+  // if the reservation is settled. If the answer has a wait, sleeps for it.
   bool Extend(const Amounts& amounts);
 
   // Ends the reservation with what was used. The client repeats the settlement in the background

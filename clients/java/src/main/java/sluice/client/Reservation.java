@@ -59,18 +59,24 @@ public final class Reservation extends Work implements AutoCloseable {
   /**
    * Takes more units for the next part of the work, under a further lease. Does not count as a
    * request, and takes no slot unless "cost" is named. Throws {@link LimitedException} if the units
-   * are denied. If the answer has a wait, sleeps.
+   * are denied, and {@link IllegalStateException} if the reservation is settled. If the answer has
+   * a wait, sleeps.
    */
   public void extend(Map<String, Long> amounts) throws InterruptedException {
+    mustBeOpen();
     CheckLimitRequest next = further(amounts);
     Thread.sleep(admit(client.decide(next), next).waitMillis());
   }
 
-  /** The same without blocking. */
+  /** The same without blocking: the future fails with the exception. */
   public CompletableFuture<Void> extendAsync(Map<String, Long> amounts) {
     CheckLimitRequest next = further(amounts);
-    return client
-        .decideAsync(next)
+    return CompletableFuture.completedFuture(next)
+        .thenCompose(
+            request -> {
+              mustBeOpen();
+              return client.decideAsync(request);
+            })
         .thenCompose(decision -> client.after(admit(decision, next).waitMillis()));
   }
 
@@ -156,7 +162,14 @@ public final class Reservation extends Work implements AutoCloseable {
     } else if (!lease.getId().isEmpty()) {
       leases.settle(lease.getId(), nothingOf(request), local, Ended.IGNORED);
     }
+    mustBeOpen(); // it may have been settled during the check
     return decided;
+  }
+
+  private synchronized void mustBeOpen() {
+    if (!open) {
+      throw new IllegalStateException("the reservation is settled");
+    }
   }
 
   // Distributes what was used over the parts: each gets at most what it held; the last one gets the
