@@ -28,8 +28,8 @@ target_compile_options(sluice_warnings INTERFACE
 # A fused multiply-add would give results that differ from Lua's in Redis.
 add_compile_options(-ffp-contract=off)
 
-# Hardening makes memory errors harder to exploit. It adds canaries before return addresses and
-# checks of buffer sizes in calls of libc, and makes tables of function addresses read-only before
+# Hardening makes memory errors harder to exploit. It adds canaries before return addresses,
+# checks buffer sizes in calls of libc, and makes tables of function addresses read-only before
 # main. The distribution's compilers make executables position-independent.
 if(NOT SLUICE_SANITIZE)
   add_compile_options(-fstack-protector-strong

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes a C++ source that contains the given files, as the table of src/console/page_file.h.
+"""Writes a C++ source that contains the given files and defines PageFiles() (page_file.h).
 
 Usage: embed_files.py OUT NAME=FILE...
 

@@ -89,8 +89,8 @@ apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Uses this machine's Debian mirror for the backports. They replace no installed package by
-# themselves.
+# Uses this machine's Debian mirror for the backports. apt does not upgrade packages of
+# Debian 12 to versions from the backports.
 add_backports() {
   local uri
   # shellcheck disable=SC2016 # apt's own variable

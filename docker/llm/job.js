@@ -18,7 +18,7 @@ class Job {
   #taken = 0;  // output tokens
   #input;  // tokens: an estimate until the upstream reports the number
   #output = 0;
-  #known;  // true for a stream; without a stream, true once the usage is known
+  #known;  // whether #output is known: always for a stream, otherwise once the upstream reports it
   #hidesUsage = false;
 
   // `request` is the parsed body, as the customer sent it. Throws if it has a mistake.
@@ -43,7 +43,7 @@ class Job {
       this.#hidesUsage = !request.stream_options?.include_usage;
       request = {...request, stream_options: {...request.stream_options, include_usage: true}};
     }
-    // The upstream must not answer with more than #maxOutput: an absent maximum becomes explicit.
+    // The upstream must not answer with more than #maxOutput, so a request without a maximum gets one.
     if (!(request.max_completion_tokens ?? request.max_tokens)) request = {...request, max_tokens: most};
     this.body = JSON.stringify(request);
     this.#input = Math.ceil(Buffer.byteLength(this.body) / 4);

@@ -40,7 +40,7 @@
 --                         after the check.
 --                         For lease 2 in these modes, see decide_record in record.lua.
 --                         For lease 3, then per counter the grant (units, its generation, its life)
---                         and the units out (grants.lua).
+--                         and the units that are out (grants.lua).
 --                         If the check failed: only the negative index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any counter
 --           is new; for counters in ARGV one GET each instead of MGET and EXISTS; more where an
@@ -63,7 +63,8 @@
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
 -- separate fields.
 
-local WIDTHS = { [0] = 2, 2, 3, 7 } -- how many numbers a check has per counter, by its lease
+-- How many numbers a check has for each of its counters, by the kind of the check's lease.
+local WIDTHS = { [0] = 2, 2, 3, 7 }
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
 local numbers = unpack_doubles(ARGV[#ARGV])
@@ -160,7 +161,7 @@ else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
--- Makes the functions for checks that are not plain.
+-- Makes `run`, `decide` and `decide_change`, which the fast path does not need.
 local function prepare()
   run = {
     keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
@@ -294,7 +295,7 @@ end
 
 -- Writes the counters that have changed or must live longer. If a counter's key lives long enough,
 -- it is overwritten in place.
-local texts = {} -- numbers of seconds as texts
+local texts = {} -- by number of seconds: the number as a text
 for k = 1, key_count do
   local limit, lifetime = changed_by[k], lifetimes[k]
   if limit or lifetime then

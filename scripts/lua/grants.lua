@@ -4,11 +4,11 @@
 --
 -- Units are out while servers hold them in grants. Grants that end at about the same time share a
 -- generation. While units are out, the counter's string has four more doubles: the units of the
--- older and of the newer generation, and when these generations end (µs). The units out count even
--- if the limit of a check has no `prefetch`. An algorithm whose units can be granted has these
+-- older and of the newer generation, and when these generations end (µs). Units that are out count
+-- even if the limit of a check has no `prefetch`. An algorithm whose units can be granted has these
 -- functions:
 --   level    the units left, the time of the state, the latest end of a grant
---   cap      the state, changed so that at least the units out count as taken
+--   cap      the state, changed so that at least the units that are out count as taken
 --   last     the time of the state
 --   is_new   only of windows: whether no unit has been taken in the window
 --
@@ -18,14 +18,14 @@ local GRANT_FIELDS = 4
 local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
 local LONGEST_GRANT = 10000000
 
--- run       as for deciders; granters adds `grants`: by index into `keys`, the units out of each
---           counter that has units out, or had some earlier in this call
+-- run       as for deciders; granters adds `grants`: by index into `keys`, the units that are out,
+--           for each counter that has such units or had some earlier in this call
 -- returns   functions for decide.lua
 local function granters(run)
   local numbers, now, grants = run.numbers, run.now, {}
   run.grants = grants
 
-  -- Reads the units out from a counter's string.
+  -- Reads from a counter's string which units are out.
   local function unpack_grants(k, kind, value)
     local older, newer, older_ends, newer_ends =
       unpack_numbers('<dddd', value, HEADER + 8 * kind.fields + 1)

@@ -4,7 +4,7 @@
 --
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter
 --           (none for a single new counter that is charged); for a sorted set one TIME, one ZCARD
---           and what its algorithm's file says
+--           and the calls that its algorithm's file states
 -- atomic    like check.lua. A single new counter is written by SET NX, which writes nothing if
 --           the key holds a value of another type.
 --
@@ -60,7 +60,7 @@ repeat
     if id == kind.id then
       local size = lone == 1 and try('ZCARD', key)
       if type(size) ~= 'number' then
-        break -- several limits, not a set, or on another node
+        break -- the check has several limits, or the key holds no set or is on another node
       end
       local request_lease, request_ttl
       if leased == 1 then

@@ -67,8 +67,8 @@ local function read_one_by_one(names, count)
   return strings, others_are_new, elsewhere
 end
 
--- Of texts[numbers[first]] to texts[numbers[first + count - 1]], the first that is not nil; nil if
--- all are nil.
+-- Returns the first texts[numbers[i]] that is not nil, for i from `first` to first + count - 1. If
+-- all are nil, returns nil.
 local function first_of(texts, numbers, first, count)
   for i = first, first + count - 1 do
     if texts[numbers[i]] then

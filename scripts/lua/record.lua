@@ -9,7 +9,7 @@
 --             lease can be settled until its end plus SETTLES_FOR.
 --   settled   2 (1 byte), 0 (3 bytes), the time until which the lease is known as settled (µs)
 -- All other numbers are little-endian doubles. Redis removes the key some time after the record has
--- ended; when exactly does not matter.
+-- ended; the exact time does not matter.
 --
 -- cost      per record, one key of the driver's MGET if it is read, and one SET if it is written
 -- atomic    runs inside the driver's script. A check's record is written after its counters have
@@ -32,7 +32,7 @@ local function recorders(run)
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
   -- By index into KEYS: where the next counter begins in an open record; 0: the record is not open.
   local rest = {}
-  local texts = {} -- numbers of seconds as texts
+  local texts = {} -- by number of seconds: the number as a text
 
   local function write(k, value, lasts)
     local seconds = ceil(lasts / 1000000) + 1
@@ -41,7 +41,7 @@ local function recorders(run)
     call('SET', keys[k], value, 'EX', text)
   end
 
-  -- Writes the records of a lease that opens: what it holds of each counter.
+  -- Writes the records of a lease that opens: for each counter, the units held and the snapshot.
   local function write_open(request, first_record)
     local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
     for i = 1, request.count do

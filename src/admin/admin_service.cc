@@ -154,7 +154,7 @@ class ExplainHandler final : public AdminHandler<v1::ExplainRequest>,
       return ExplainCall::Start(ToCheckRequest(message(), call.deadline()));
     }
     if (!message().domain().empty() || message().attributes_size() + message().amounts_size() > 0) {
-      return Fail(InvalidArgument("lease_id: not allowed with domain, attributes and amounts"));
+      return Fail(InvalidArgument("lease_id: not allowed with domain, attributes or amounts"));
     }
     LeaseCall::Start(Action::kInspect, message().lease_id(), call.deadline());
   }

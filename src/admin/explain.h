@@ -21,7 +21,7 @@ struct ExplainedCounter {
   std::string key;     // in the store
   LimitAnswer status;  // for a cost of 1
   Counts counts;       // what the limit counts
-  GrantsOut grants{};  // units that servers have taken ahead
+  GrantsOut grants{};  // units that servers have taken in advance
 };
 
 struct ExplainedRule {

@@ -34,7 +34,7 @@ class RuleSource {
   // reading (seconds for 100,000 rules), so do not call it on a thread that serves checks.
   virtual ReloadResult Reload() = 0;
 
-  // The state of the control plane; absent: no rules come from a control plane. Does not block.
+  // The state of the control plane. Absent if no rules come from a control plane. Does not block.
   virtual std::optional<envoy::XdsStatus> xds() const { return std::nullopt; }
 };
 

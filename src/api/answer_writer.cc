@@ -5,9 +5,9 @@
 namespace sluice {
 namespace {
 
-// A message of this thread. Its memory is reused: generated code that does not allocate is as fast
-// as hand-written code. The message is empty, except that decided_at is kept. Clear would free
-// decided_at, because the field is not `optional`. Fill overwrites decided_at.
+// A message of this thread. Its memory is reused, because generated code is about as fast as
+// hand-written code if it does not allocate. The message is empty, except that decided_at is kept.
+// Clear would free decided_at, because the field is not `optional`. Fill overwrites decided_at.
 v1::CheckLimitResponse& EmptyResponse() {
   thread_local v1::CheckLimitResponse response;
   google::protobuf::Timestamp* const decided_at = response.release_decided_at();

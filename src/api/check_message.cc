@@ -43,7 +43,7 @@ bool ReadValue(CodedInputStream& input, std::uint32_t tag, std::int64_t& value) 
   return true;
 }
 
-// Reads an entry of a map into `to`. If a name occurs twice, the last entry counts. Returns false
+// Reads an entry of a map into `to`. If a name occurs twice, the last value is used. Returns false
 // if there are more than `most` names, so that no more entries are read.
 template <typename Item>
 bool ReadEntry(CodedInputStream& input, int& left, std::size_t most, std::vector<Item>& to) {

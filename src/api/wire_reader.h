@@ -16,7 +16,7 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 // The maximum number of fields in a received message, over all its levels, so that a small
-// compressed message cannot become much work. In a message with many checks, the fields of each
+// compressed message cannot cause much work. In a message with many checks, the fields of each
 // check are counted separately. So a message with 1,000 checks, or a check with the most
 // attributes, has less than half of this number.
 inline constexpr int kMaxFields = 4096;

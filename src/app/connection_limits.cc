@@ -8,8 +8,9 @@
 namespace sluice {
 namespace {
 
-// Files reserved for operators, for probes when all connections are in use, and for Redis, rules
-// and the process itself. If this is more than half of all files, only half of them are reserved.
+// Files reserved for operators, for probes when all connections are in use, and for Redis, rules,
+// metrics.listen and the process itself. If this number is more than half of all files, only half
+// of all files are reserved.
 constexpr std::size_t kOtherFiles = 160 + kMaxAdminConnections;
 
 }  // namespace

@@ -36,7 +36,7 @@ class Credentials {
   // Empty if the settings have no admin token.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null if redis.password_file is not set: if Redis needs a password, redis.url then contains it.
+  // Null if redis.password_file is not set. The password, if Redis needs one, is then in redis.url.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }
@@ -44,7 +44,7 @@ class Credentials {
  private:
   struct SecretFile {
     const char* const setting;
-    std::string path{};     // empty: the secret does not change
+    std::string path{};     // if empty, the secret does not change
     std::string refused{};  // the cause last logged
     Secret secret{};
 

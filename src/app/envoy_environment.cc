@@ -17,8 +17,8 @@
 namespace sluice {
 namespace {
 
-// Variables of Envoy's service that have no effect in Sluice, except those that Reader takes. A
-// name that ends in _ is a prefix.
+// Variables of Envoy's service. They have no effect in Sluice, unless Reader reads them. A name
+// that ends in _ is a prefix.
 constexpr std::array<std::string_view, 18> kMeaningless{
     "BACKEND_TYPE",
     "CACHE_KEY_PREFIX",
@@ -59,14 +59,14 @@ std::string Encoded(std::string_view text) {
   return encoded;
 }
 
-// A duration as Go writes it, such as "24h", "1m30s" or "1.5h", in milliseconds. Shorter units
-// than ms are not read.
+// A duration as Go writes it, such as "24h", "1m30s" or "1.5h", in milliseconds. Units shorter
+// than ms are refused.
 std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
   struct GoUnit {
     std::string_view name;
     double milliseconds;
   };
-  // "ms" is tried before "m", because it begins with "m".
+  // "ms" is tried before "m", because "ms" begins with "m".
   constexpr std::array<GoUnit, 4> kUnits{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
   constexpr double kMost = 1e12;
   double sum = 0;
@@ -145,8 +145,8 @@ class Reader {
     mistakes_.push_back(fmt::format("{}: found \"{}\"; allowed are {}", name, value, allowed));
   }
 
-  // Reports a variable that would protect the service. The service must not start without this
-  // protection.
+  // Reports a variable that is not supported, although operators rely on its protection. The
+  // service must not start without this protection.
   void Refuse(std::string_view name, std::string_view instead) {
     mistakes_.push_back(fmt::format("{}: not supported; {}", name, instead));
   }
@@ -240,11 +240,11 @@ class Reader {
       ReadText("--tls-client-ca", "GRPC_CLIENT_TLS_CACERT");
       Add("--tls-http", "false");
       if (!Take("GRPC_CLIENT_TLS_SAN").empty()) {
-        Refuse("GRPC_CLIENT_TLS_SAN", "name the caller's identity in the setting callers");
+        Refuse("GRPC_CLIENT_TLS_SAN", "name the caller's identity in the setting `callers`");
       }
     }
     if (!Take("GRPC_AUTH_TOKEN").empty()) {
-      Refuse("GRPC_AUTH_TOKEN", "name the token's file in the setting callers");
+      Refuse("GRPC_AUTH_TOKEN", "name the token's file in the setting `callers`");
     }
   }
 
@@ -260,7 +260,7 @@ class Reader {
     ReadText("--redis-tls-key", "REDIS_TLS_CLIENT_KEY");
     if (TakeBool("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") == true) {
       Refuse("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
-             "give the name in the certificate as --redis-tls-server-name");
+             "set --redis-tls-server-name to the name in the certificate");
     }
   }
 

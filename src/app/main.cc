@@ -225,7 +225,7 @@ void HideLogins(int count, char** arguments) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  // Envoy Gateway starts the program in the image by the name of Envoy's service.
+  // Envoy Gateway starts the program in the image under the name of Envoy's service, `ratelimit`.
   const std::string_view name(argv[0]);
   if (name.substr(name.rfind('/') + 1) == "ratelimit") {
     arguments.emplace_back(sluice::kEnvoyEnvironment);

@@ -55,7 +55,8 @@ RuleReloader::RuleReloader(const Dependencies& dependencies, Options options, Ru
       loaded_(dependencies.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
       shown_fingerprint_(dependencies.metrics.GaugeFor(
           "sluice_rules_fingerprint",
-          "A number computed from the rules in force: equal if files and xDS sets are equal.")),
+          "A number computed from the rules in force. It is equal on servers with equal files and "
+          "equal xDS sets.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watch_(options_.sources.directory, {}),
       envoy_watch_(options_.sources.envoy_directory, envoy::kRuleFiles) {
@@ -243,7 +244,8 @@ RuleReading RuleReloader::Read(RuleFiles files) const {
   return reading;
 }
 
-// Called before the files are read: earlier changes are read, and later changes are noticed.
+// Called before the files are read, so that no change is missed: a change before this call is read
+// with the files, and the watches notice a change after this call.
 void RuleReloader::RenewWatches() {
   bool failed = false;
   const auto renew = [&](RuleWatch& watch, const std::string& directory) {
@@ -288,7 +290,7 @@ void RuleReloader::NoteSuccess() {
 
 void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reason) {
   if (reason == Reason::kChanged || (reason == Reason::kStillChanged && mistakes == mistakes_)) {
-    spdlog::debug("rules: {} mistakes, {}", mistakes.size(),
+    spdlog::debug("rules: mistakes: {}, {}", mistakes.size(),
                   reason == Reason::kChanged ? "reading the files again soon" : "as before");
     return;
   }
@@ -296,7 +298,8 @@ void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reaso
   options_.on_loaded(false);
   mistakes_ = mistakes;
   spdlog::error(
-      "rules: refused for {} mistake{}; until they are fixed, the old rules stay in force ({})",
+      "rules: refused for {} mistake{}; until the new rules are fixed, the old rules stay in force "
+      "({})",
       mistakes.size(), mistakes.size() == 1 ? "" : "s", active_rules());
   const auto shown = std::min(mistakes.size(), kMistakesLogged);
   for (std::size_t i = 0; i < shown; ++i) spdlog::error("rules: {}", mistakes[i]);

@@ -30,11 +30,12 @@ namespace {
 // checks can use it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
-// Redis may block for at least this long (a fork, a slow command of another client) before this
-// server closes the connection.
+// Even if redis.timeout is short, this server closes the connection only after Redis has been
+// silent for this long: a fork or a slow command of another client may block Redis.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-// The interval at which files with certificates and secrets are read again, and memory is returned.
+// The interval at which files with certificates and secrets are read again, and memory is returned
+// to the system.
 constexpr std::chrono::seconds kUpkeepInterval(5);
 
 // A tenth of a loop's time, in EpollLoop::load's unit.
@@ -70,7 +71,9 @@ Histogram& LoopLateness(MetricsRegistry& metrics) {
       milliseconds(20),  milliseconds(30),  milliseconds(50),  milliseconds(75),  milliseconds(100),
       milliseconds(150), milliseconds(250), milliseconds(500), milliseconds(1000)};
   return metrics.HistogramFor("sluice_loop_lateness_seconds",
-                              "How late iterations of io threads were, if 2 ms or more.", kBounds);
+                              "Lateness of the iterations of io threads that were at least 2 ms "
+                              "late.",
+                              kBounds);
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
@@ -95,8 +98,9 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
                           .tls_server_name = settings.redis_tls_server_name,
                           .password = credentials.redis_password()});
   if (!store->WaitUntilReady(kWaitForRedis)) {
-    spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
-                 url->ToString());
+    spdlog::warn(
+        "store: {} is not reachable yet; on_store_failure of each rule decides until Redis answers",
+        url->ToString());
   }
   return store;
 }
@@ -171,7 +175,7 @@ void Server::RegisterProcessMetrics() {
                      "the counters used during outages.",
                      [this] { return static_cast<double>(memory_.size()); });
   metrics_->ReadFrom("sluice_memory_store_bytes",
-                     "Approximate memory of the counters in this process' memory.",
+                     "Approximate size of the counters in this process' memory.",
                      [this] { return static_cast<double>(memory_.memory()); });
   metrics_->ReadFrom("sluice_memory_store_leases",
                      "Leases of units in this process' memory: open, or settled in the last "

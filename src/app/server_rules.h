@@ -24,7 +24,7 @@ class ServerRules final : public RuleSource {
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
-    HealthService& health;  // the setting envoy.xds.ready decides when it becomes ready
+    HealthService& health;  // the setting envoy.xds.ready decides when the server becomes ready
   };
 
   // Activates `first` before it returns. REQUIRES: first.ok()

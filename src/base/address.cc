@@ -34,7 +34,7 @@ Result<Address> Address::Parse(std::string_view text) {
     return address;
   }
   if (text.find("://") != std::string_view::npos) {
-    return Malformed(text, "a scheme such as http:// is not part of it");
+    return Malformed(text, "an address has no scheme such as http://");
   }
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return Malformed(text, "no port");

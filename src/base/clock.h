@@ -1,5 +1,5 @@
-// Time. No other file reads the operating system's clock. Code that counts takes a Time or a Clock
-// as a parameter, so that tests control time.
+// Time. No other file reads the operating system's clock. The code of counters takes a Time or a
+// Clock as a parameter, so that tests control time.
 #pragma once
 
 #include <atomic>
@@ -53,8 +53,9 @@ void FillTime(std::chrono::duration<Rep, Period> time, SecondsAndNanos& to) {
   to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
 }
 
-// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. For grants:
-// the store's clock decides when they end, and the store may run on another machine.
+// Like the clock of SteadyNow, but this clock also runs while the machine is suspended. Grants use
+// this clock, because the store's clock decides when they end, and the store may run on another
+// machine.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

@@ -1,4 +1,4 @@
-// Result<T>: what a function returns if it can fail: a value or an Error. Members are named as in
+// Result<T> is what a function returns if it can fail: a value or an Error. Members are named as in
 // std::expected. An Error has a message for people and a code for programs.
 #pragma once
 

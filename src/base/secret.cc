@@ -39,7 +39,7 @@ Result<void> ValidateSecret(std::string_view secret) {
   const auto is_allowed = [](char c) { return c > ' ' && c < 0x7f; };
   if (!secret.empty() && std::all_of(secret.begin(), secret.end(), is_allowed)) return {};
   return InvalidArgument(
-      "found no secret or an invalid one; allowed are printable ASCII characters except spaces");
+      "found no secret, or an invalid one; allowed are printable ASCII characters except spaces");
 }
 
 Result<std::vector<std::string>> ReadSecretsFile(const std::string& path) {

@@ -23,7 +23,7 @@ std::size_t SkipAscii(std::string_view bytes, std::size_t at) {
   return at;
 }
 
-// The bytes that must follow a lead byte: their number, and the range of the first such byte. This
+// The bytes that must follow a lead byte: their number, and the range of the first of them. This
 // range excludes overlong forms, surrogates and code points beyond U+10FFFF.
 struct Tail {
   std::size_t length = 0;  // 0: not a lead byte

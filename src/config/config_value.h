@@ -1,7 +1,7 @@
 // A YAML node with its path, for messages with a position. Readers report a mistake and continue
 // with a default: a file with a mistake is not applied, but all its mistakes are reported at once.
 //
-// Lives on the stack, below its parent: a child must not outlive its parent.
+// Values live on the stack. A child points to its parent, so it must not outlive the parent.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ void ParseMap(const ConfigValue& value, Counts& counts) {
 Counts ParseCounts(const ConfigValue& value) {
   constexpr std::string_view kAllowed =
       "is the name of an amount (such as requests), a list of 1 to 16 names, or a map of 1 to 16 "
-      "names to weights";
+      "names with weights";
   const YamlNode& node = value.node();
   Counts counts;
   if (node.kind == Kind::kScalar) {

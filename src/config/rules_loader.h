@@ -20,8 +20,8 @@ struct RuleFile {
 
 struct LoadedRules {
   RuleSet rules;         // only valid if `errors` is empty
-  Diagnostics errors;    // mistakes, by file and position
-  Diagnostics warnings;  // valid, but probably unintended; by file and position
+  Diagnostics errors;    // mistakes, sorted by file and position
+  Diagnostics warnings;  // valid, but probably unintended; sorted by file and position
 
   bool ok() const { return errors.empty(); }
 };

@@ -21,7 +21,7 @@ using std::chrono::seconds;
 
 struct Unit {
   std::string_view name;
-  std::string_view word;  // its name after "per"; empty: not allowed in rates
+  std::string_view word;  // the name after "per" in a rate; empty if rates must not use the unit
   Duration length;
 };
 

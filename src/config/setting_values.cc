@@ -191,7 +191,8 @@ Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char be
       if (at == part.npos || name.empty() ||
           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != name.npos) {
         return InvalidArgument(fmt::format(  // without the text: a value may be secret
-            "found a part of another form; allowed is name{}value, separated by commas", between));
+            "found a part that is not name{0}value; allowed is name{0}value, separated by commas",
+            between));
       }
       pairs.emplace_back(std::move(name), part.substr(at + 1));
     }

@@ -50,7 +50,7 @@ Setter SetLength(Duration& place, Duration least, Duration most, std::string_vie
 // A number above 0, up to 1.
 Setter SetRatio(double& place);
 
-// A number from 0.001 to 1; auto: nullopt.
+// A number from 0.001 to 1, or "auto", which sets nullopt.
 Setter SetShareOrAuto(std::optional<double>& place);
 
 Setter SetListen(Address& place);

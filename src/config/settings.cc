@@ -168,8 +168,8 @@ class Reader {
     return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }
 
-  // If `setting` is null, `value` is the name of the settings file. Of several file names, the
-  // first applies, because flags are read before variables.
+  // If `setting` is null, `value` is the name of the settings file. If there are several names, the
+  // first one applies, because flags are read before variables.
   void Give(const Setting* setting, std::string value, std::string place,
             std::vector<Given>& source) {
     if (setting != nullptr) {

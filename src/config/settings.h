@@ -53,7 +53,8 @@ struct EnvoySettings {
   double near_limit_ratio = 0.8;
   bool metric_names = false;
   bool dynamic_metadata = false;
-  std::string limit_header = {};  // names of headers of answers; all three are empty: no headers
+  // Names of headers of answers. If answers have no such headers, all three names are empty.
+  std::string limit_header = {};
   std::string remaining_header = {};
   std::string reset_header = {};
 
@@ -62,7 +63,7 @@ struct EnvoySettings {
   bool operator==(const EnvoySettings&) const = default;
 };
 
-// SettingsTable describes each setting and has its default. An empty text: not set.
+// SettingsTable describes each setting and has its default. A text that is empty is not set.
 struct Settings {
   std::string rules_directory;
   std::string redis_url;
@@ -94,7 +95,7 @@ struct Settings {
   std::vector<std::string> admin_identities;
   std::vector<Caller> callers;  // only in the file; empty: every caller is admitted
   Unmatched unmatched = Unmatched::kAllow;
-  std::optional<double> fleet_share;  // absent: from the number of servers
+  std::optional<double> fleet_share;  // absent: calculated from the number of servers
   bool ready_needs_redis = false;
   bool top_keys = false;
   bool show_keys = false;
@@ -205,7 +206,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetLength(to.max_connection_age, seconds(1), days(7), "none")},
       {"drain", "TIME", "5s",
        "after SIGTERM: the maximum time for callers to disconnect, for calls to finish, and for "
-       "Redis to take the units and leases that this server gave out while Redis was unavailable",
+       "recording in Redis the units and leases that this server gave out while Redis was "
+       "unavailable",
        SetLength(to.drain, milliseconds(1), minutes(10))},
       {"log.level", "LEVEL", "info",
        "trace, debug, info, warn, error or off; SIGHUP reloads the level from the file",
@@ -213,9 +215,9 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"log.format", "WORD", "text", "text, or json: one object per line",
        SetWord(to.log_format, {"text", "json"})},
       {"admin.listen", "ADDR", "auto",
-       "address for operator calls (explain, list, reset, reload): see --grpc; TCP needs an admin "
-       "token or admin.identities; auto: a unix socket that only the server's user may open; off: "
-       "no such address",
+       "address for operator calls (explain, list, reset, reload, watch): see --grpc; TCP needs an "
+       "admin token or admin.identities; auto: a unix socket that only the server's user may open; "
+       "off: no such address",
        SetListenOr(to.admin, {"auto", "off"})},
       {"admin.token_file", "FILE", "none",
        "file with the admin token, which grants admin calls and /rules on all addresses; "
@@ -225,7 +227,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetInsteadOf(to.admin_token_file, SetSecret(to.admin_token))},
       {"admin.identities", "NAMES", "none",
        "names in client certificates (tls.client_ca), such as dns:ops.example, that grant the "
-       "same as the admin token; separated by commas",
+       "same access as the admin token; separated by commas",
        SetIdentities(to.admin_identities)},
       {"unmatched", "WORD", "allow",
        "allow or deny: the decision for requests that no rule matches, unless the rule file of "
@@ -235,7 +237,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"fleet_share", "SHARE", "auto",
        "this server's share of every limit while Redis is unavailable: a number, or auto: servers "
        "count each other in Redis, and a server is not ready until it has been counted; above "
-       "1,000 servers, no server has a share, so on_store_failure: local denies",
+       "1,000 servers, no server has a share, so rules with on_store_failure: local deny "
+       "everything",
        SetShareOrAuto(to.fleet_share)},
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is unavailable",
@@ -288,8 +291,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "maximum pause: from envoy.xds.first_pause on, the pause doubles while the control plane is "
-       "unavailable",
+       "maximum pause: the first pause is envoy.xds.first_pause, and it doubles while the control "
+       "plane is unavailable",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},
@@ -311,7 +314,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "true or false: whether a request over one of Envoy's limits is counted",
        SetFlag(to.envoy.count_denied)},
       {"envoy.near_limit_ratio", "RATIO", "0.8",
-       "the part of a limit above which metrics count hits as near the limit",
+       "metrics count hits beyond this part of a limit as near the limit",
        SetRatio(to.envoy.near_limit_ratio)},
       {"envoy.metric_names", "BOOL", "false",
        "true or false: whether Envoy's calls are also counted under the names of Envoy's service",

@@ -1,4 +1,5 @@
-// The settings file: a YAML map with the settings, nested where keys have dots, and the callers.
+// The settings file: a YAML map with the settings and the callers. The dots in the key of a setting
+// separate nested maps.
 #pragma once
 
 #include <string>

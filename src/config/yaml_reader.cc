@@ -183,7 +183,7 @@ class TreeReader {
     Fail(PositionOf(event.start_mark),
          fmt::format(
              "the quote that opens here is not closed before line {}; lines of its text must be "
-             "indented more",
+             "indented more than the list or map around it",
              last + 1));
     return false;
   }

@@ -23,7 +23,7 @@ struct YamlNode {
   Position position = {};
   std::string text = {};             // of a scalar
   std::vector<YamlNode> items = {};  // of a sequence; of a map: keys and values alternating
-  bool quoted = false;               // a scalar in quotes or a block scalar: a string
+  bool quoted = false;               // a scalar in quotes or in block style, which is a string
 
   // The value of `key` in a map. Null if the key is absent or this node is not a map.
   const YamlNode* Find(std::string_view key) const;

@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-// The sum of several servers' histograms. Servers of the same version have the same bounds.
-// Histograms whose bounds differ from the first one's are left out.
+// The sum of several servers' histograms. Servers of the same version have the same bounds. A
+// histogram is left out if its bounds differ from those of the first histogram.
 struct Latencies {
   std::vector<double> bounds;
   std::vector<std::uint64_t> counts;

@@ -36,7 +36,8 @@ struct LatencyState {
 
 struct ServerState {
   std::string name;
-  std::string error;  // why the server is not watched; empty: it is watched, or no answer yet
+  // Why the server is not watched. Empty if it is watched, or if it has not answered yet.
+  std::string error;
   bool answers = false;
   double checks_per_second = 0;
   DecisionRate rate;

@@ -30,7 +30,7 @@ class CallerRights {
 
 struct Caller {
   std::string name;                     // for messages
-  std::string token_file;               // file with its bearer tokens; empty: it has none
+  std::string token_file;               // file with its bearer tokens; empty: no tokens
   std::vector<std::string> identities;  // of its client certificate, as in net::Peer
   std::vector<std::string> domains;     // domains it has access to; "*": all
   // kLease: to take, renew, settle and release leases. kMetrics: to read /metrics.

@@ -45,9 +45,9 @@ class ActiveRules {
   // admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
-  // Counts a released hold of a rule with `adapt`. `moved`: by how many slots the rule's limit has
-  // risen; negative: fallen. The names come from a caller's lease id, so they become labels only if
-  // there is such a rule.
+  // Counts a released hold of a rule with `adapt`. `moved`: the change of the rule's limit, in
+  // slots. The names come from a caller's lease id, so they become labels only if there is such a
+  // rule.
   void CountHold(std::string_view domain, std::string_view rule, HoldResult result,
                  std::int64_t moved) const;
 

@@ -138,13 +138,12 @@ void CheckCall::OnFailure() {
   const bool caller_is_late = std::ranges::any_of(check_.counters, [](const CounterCheck& it) {
     return it.failure == StoreFailure::kCallerTimeout;
   });
-  // The embedded store fails only if it has no room. The error names the bound on leases for the
-  // operator.
+  // The embedded store fails only if it has no room. The error tells the operator the bounds.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse(
         {ErrorCode::kResourceExhausted,
          "lease_ttl: the embedded store has no room for the lease; it holds at most 100000 "
-         "open leases of units, and counters within max_keys and max_memory"});
+         "open leases of units, and max_keys and max_memory bound its counters"});
   }
   caller_is_late ? RefuseLate() : ApplyPolicy();
 }
@@ -182,12 +181,17 @@ void CheckCall::Answer(Decision decision, Source source) {
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (decision == Decision::kAllowed) {
     result.wait = result.LongestWait();
-    result.lease = lease_.Name(check_, result.limits, policy_.added_charges(), limiter_.fallback());
-    if (result.lease && check_.leases_units) limiter_.metrics().leases_taken.Increment();
+    if (check_.lease) NameLease();
   }
   if (result.decided_at == Time()) result.decided_at = limiter_.fallback().clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
   DeliverAnswer();
+}
+
+void CheckCall::NameLease() {
+  CheckAnswer& result = answer();
+  result.lease = lease_.Name(check_, result.limits, policy_.added_charges(), limiter_.fallback());
+  if (result.lease && check_.leases_units) limiter_.metrics().leases_taken.Increment();
 }
 
 // Takes the rules out of the call, because a call that waits for its next request must not keep

@@ -71,6 +71,7 @@ class CheckCall {
   void DecideByVerdicts(Source source);
   void CountVerdicts(bool taken);
   void Answer(Decision decision, Source source);
+  void NameLease();
   void DeliverAnswer();
   void RefuseLate();
 

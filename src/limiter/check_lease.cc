@@ -116,7 +116,7 @@ Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
     name.counters.clear();
     for (std::size_t i = 0; i < limits.size(); ++i) {
       name.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
-      name.counters.back().stays = true;  // reserves room for the mark in the text
+      name.counters.back().stays = true;  // reserves room for this mark in the id
     }
     name.SetTaken(LeaseName::kLatest);
     if (name.ToText()) break;
@@ -199,7 +199,7 @@ Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
 std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
                                             std::span<const LimitAnswer> limits,
                                             AddedCharges charges, Fallback& fallback) {
-  if (!check.lease || !may_lease_) return std::nullopt;
+  if (!may_lease_) return std::nullopt;
   return check.leases_units ? NameUnits(check, limits, charges, fallback, name_)
                             : NameSlots(check, limits, fallback, name_);
 }

@@ -30,7 +30,7 @@ class CheckLease {
   // The lease that the admitted `check` has taken, if any. None if the caller may not take leases:
   // slots of shadow rules are then free when they expire. If this server granted the lease without
   // the store, the lease is added to the pending leases of `fallback`. `charges`:
-  // FailurePolicy::added_charges().
+  // FailurePolicy::added_charges(). REQUIRES: check.lease
   using AddedCharges = std::span<const std::optional<PendingCharges::Added>>;
   std::optional<LeaseAnswer> Name(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                   AddedCharges charges, Fallback& fallback);

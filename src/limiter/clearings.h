@@ -1,7 +1,7 @@
 // When units were last given back to counters: by a refund, a settlement, a reset, a returned
 // grant, or the undo of a check. From then on, the denial of an earlier check is outdated, even if
 // that check's answer arrives later. While an undo is on its way to the store, the time at which it
-// runs is unknown, so all denials by its counters count as outdated.
+// runs is unknown, so all denials by the counters of the undone check count as outdated.
 //
 // Thread-safe. Several counters can share an entry, so a valid denial can seem outdated, but an
 // outdated denial never seems valid.

@@ -24,8 +24,9 @@ bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   return asked.units >= known.units && asked.max_wait <= known.max_wait;
 }
 
-// Whether the check takes more units from some limit without a known denial than this limit can
-// hold. Then no retry can succeed, although the known denials suggest a retry.
+// Whether some limit without a known denial can never admit the check, because the check takes more
+// units than the limit can hold. Then no retry can succeed, although the known denials suggest a
+// retry.
 bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswer> limits) {
   for (std::size_t i = 0; i < check.counters.size() && check.counters[i].group == 0; ++i) {
     if (limits[i].source == Source::kDenyCache) continue;

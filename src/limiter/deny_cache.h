@@ -3,8 +3,8 @@
 // no rule is charged. An entry stays true unless units are given back (see Clearings). If another
 // server gives units back, this server notices it within a second.
 //
-// Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted, which costs store calls
-// but no accuracy.
+// Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted: the store gets more
+// calls, but the decisions stay accurate.
 #pragma once
 
 #include <array>
@@ -60,10 +60,10 @@ class DenyCache {
   // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
   void Learn(const HashedKey& key, const Limit& limit, const Denial& denial);
 
-  // The counter's present verdict on `demand`, if the counter is known to deny it. The durations
-  // count from `now`. They are never too short, so no retry is too early. `decided_at` is `now` on
-  // the store's clock, or slightly earlier. Empty if no denial is known, and for the one check that
-  // refreshes an entry.
+  // The counter's present verdict on `demand`, if the counter is known to deny it. The verdict's
+  // durations begin at `now`. They are never too short, so no retry is too early. `decided_at` is
+  // `now` on the store's clock, or slightly earlier. Empty if no denial is known, or if this check
+  // must refresh the entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;

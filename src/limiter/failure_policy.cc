@@ -12,8 +12,8 @@ bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; 
 
 }  // namespace
 
-// Refunds, and charges whose decision the caller does not obey, go to the store even in a grace
-// period, because they cannot admit too much.
+// If the caller does not obey the decisions of charges, charges and refunds cannot admit too much.
+// So they go to the store even in a grace period.
 bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const {
   if (Writes(check_.demand.mode) && !charge_decides) return false;
   for (std::size_t i = 0; i < limits.size(); ++i) {

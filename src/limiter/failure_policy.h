@@ -27,7 +27,7 @@ class FailurePolicy final : private StoreCheck {
   // has one answer for each counter of the check. `charge_decides`: as in CheckRequest.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
-  // Decides the counters that failed and fills in their answers.
+  // Decides each counter that failed, and fills in the answers for all counters.
   void Apply(CheckAnswer& answer);
 
   // After Apply: whether a rule requires an error and no limit denies the check.

@@ -116,8 +116,8 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
 }
 
 // In a grace period, the store's counter lacks units that other servers have admitted, so the
-// counter's state is not learned. A refund or settlement that failed may still have run. So
-// remembered denials count as outdated even if it failed.
+// counter's state is not learned. Remembered denials count as outdated even after a failed refund
+// or settlement, because it may still have run.
 void Fallback::Learn(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   const bool gives_back = mode == Mode::kRefund || mode == Mode::kSettle;
@@ -151,8 +151,7 @@ void Fallback::OnUndoStarted(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.Begin(counter.key);
 }
 
-// An undo that failed may still have run. So remembered denials count as outdated even if it
-// failed.
+// Remembered denials count as outdated even after a failed undo, because it may still have run.
 void Fallback::OnUndoEnded(const StoreCheck& undo) {
   for (const CounterCheck& counter : undo.counters) clearings.End(counter.key, SteadyNow());
   Learn(undo);

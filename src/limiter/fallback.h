@@ -83,14 +83,14 @@ class Fallback final : public StoreListener {
   // 3. A counter with which this server decides by itself.
   struct LocalCounter {
     Limit limit;                      // this server's share
-    std::optional<CounterSeed> seed;  // none: continues, or starts as new
+    std::optional<CounterSeed> seed;  // none: the counter continues, or starts as new
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
   // For a check about a lease: replaces its limits with this server's shares of them. Returns these
   // shares, to which `check` then refers.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // Makes units pending that were admitted without the store and that the store has not counted.
-  // Empty: there is no room.
+  // Adds `units` to the counter's pending charge: units that were admitted without the store, and
+  // that the store has not counted. Empty: there is no room.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
   // Counts units that were admitted without the store, but that the store may have counted.

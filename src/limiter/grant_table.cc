@@ -21,8 +21,8 @@ bool Prefetches(const CounterCheck& counter) {
 bool TakesLease(const StoreCheck& check) { return check.lease || check.leases_units; }
 
 // Whether the check takes a large part of what the counter can hold. While servers hold grants, the
-// counter may never have so many units. The check then has to wait until these grants are returned
-// or end.
+// counter may never have enough units for such a check, so the check has to wait until these grants
+// are returned or end.
 bool IsLarge(const CounterCheck& counter) {
   return counter.units > MostAtOnce(*counter.limit) / GrantsOut::kPartOfLevel;
 }
@@ -30,8 +30,9 @@ bool IsLarge(const CounterCheck& counter) {
 }  // namespace
 
 // Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
-// deadlock. If a check locked one shard after the other, a grant could be returned while the check
-// has taken units from it. If the check then failed, it could not put these units back.
+// deadlock. If a check locked only one shard at a time, a grant could be returned after the check
+// has taken units from the grant. If another counter then had no usable grant, the check could not
+// put these units back.
 class GrantTable::ShardLocks {
  public:
   ShardLocks(GrantTable& table, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS
@@ -246,8 +247,8 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
 }
 
-// If a grant arrived, holds it in place of the earlier one. If the earlier one could not be
-// returned, holds that again. Returns false if it does neither.
+// If a grant arrived, holds it in place of the earlier grant. If the check could not return a
+// grant, holds that grant again. Returns false if it holds neither of these grants.
 bool GrantTable::Keep(const CounterCheck& counter) {
   GrantReturn earlier;
   bool keeps = false;

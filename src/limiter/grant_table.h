@@ -75,7 +75,7 @@ class GrantTable {
   // Like EndAll. From then on, no more grants are taken.
   void Close();
 
-  // The counter was reset: the units held here are not used any more.
+  // The counter was reset: the units held here are not used anymore.
   void Forget(const HashedKey& key);
 
  private:

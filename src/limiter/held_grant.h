@@ -54,7 +54,7 @@ class HeldGrant {
   // that arrived, the unused units of the earlier grant.
   bool Learn(const CounterCheck& counter, bool may_keep, std::int64_t unused);
 
-  // The counter was reset: a grant that is held or on its way is not used any more.
+  // The counter was reset: a grant that is held or on its way is not used anymore.
   void Forget() {
     grant_ = {};
     is_void_ = asking_;

@@ -42,7 +42,7 @@ class KeySketch {
   // In no particular order.
   std::vector<Entry> entries() const;
 
-  // About the highest count that a key without an entry may have had.
+  // Approximately the highest count that a key without an entry may have had.
   std::uint64_t most_missed() const;
 
  private:

@@ -36,10 +36,11 @@ struct LeaseReport {
   std::vector<LeaseName::Amount> taken;        // the amounts with which the lease was taken
 };
 
-// How a hold of slots went, with the numbers of the API.
+// How a hold of slots went. The numbers are those of the API.
 enum class HoldOutcome : std::uint8_t { kOk = 1, kOverload = 2, kIgnore = 3 };
 
-// What was used of a lease, and how the work went. Amounts that are not given stay as taken.
+// What was used of a lease, and how the work went. Amounts that are not given stay as they were
+// taken.
 struct LeaseUsage {
   std::optional<std::int64_t> cost = {};
   std::span<const Amount> amounts = {};

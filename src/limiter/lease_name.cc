@@ -16,11 +16,11 @@ namespace sluice {
 namespace {
 
 // 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …
-// Keys have no spaces. If a limit follows the load, <limit>| precedes its key, and @<µs>, the time
-// at which the slots were taken, follows store or local.
+// Keys have no spaces. If a limit follows the load, <limit>| precedes its key, and after store or
+// local comes @<µs>, the time at which the slots were taken.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
 // Here, ~ stands for the beginning of a key, up to the tag, if the previous key has the same
-// beginning. ! precedes a counter that stays as taken.
+// beginning. ! precedes a counter that settling the lease does not change (`stays`).
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";

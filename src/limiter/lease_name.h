@@ -38,8 +38,8 @@ struct LeaseName {
   };
   struct Counter {
     std::string key;
-    // In a lease of slots alone: the counter's limit if that limit follows the load, otherwise
-    // AnySlots; the members below are not used.
+    // In a lease that holds only slots: the counter's limit if that limit follows the load,
+    // otherwise AnySlots; the members below are not used.
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
@@ -73,7 +73,7 @@ struct LeaseName {
   void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
            const std::function<std::int64_t(std::string_view)>& amount_of);
 
-  // Adds a counter to a lease of slots alone.
+  // Adds a counter to a lease that holds only slots.
   void AddSlots(const CounterCheck& counter);
   // Sets `taken`, if a limit follows the load.
   void SetTaken(Time at);
@@ -84,8 +84,8 @@ struct LeaseName {
   // Empty if the text would be longer than kMaxBytes.
   std::optional<std::string> ToText() const;
 
-  // In a lease of slots alone, all counters belong to concurrency limits. The error is meant for
-  // the caller.
+  // In a lease that holds only slots, all counters belong to concurrency limits. The error is meant
+  // for the caller.
   static Result<LeaseName> Parse(std::string_view text);
 
   // Gives `check` this lease and its counters, with kAsTaken as units. The counters refer to this

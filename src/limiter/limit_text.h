@@ -1,6 +1,6 @@
 // A limit as text in lease ids, such as "3,60,1000000,60,0,0": the algorithm's position in
 // EveryAlgorithm, then its parameters in the order of Describe, without `prefetch`. If two limits
-// of rule files differ in anything else, their texts differ.
+// of rule files differ in anything but `prefetch`, their texts differ.
 //
 // Pure functions.
 #pragma once

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// What became of a lease that was to be settled, with the numbers of the API.
+// What became of a lease that was to be settled. The numbers are those of the API.
 enum class LeaseOutcome : std::uint8_t {
   kSettled = 1,
   kAlreadySettled = 2,

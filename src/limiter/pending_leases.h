@@ -71,7 +71,7 @@ class PendingLeases {
   // with these units. So from now on, settling these leases does not change the counter.
   void Leave(std::string_view key);
 
-  // The counter was reset: no lease holds anything of it any more.
+  // The counter was reset: leases no longer hold anything of this counter.
   void Forget(std::string_view key);
 
   // Called when a change becomes pending and no other change is pending. Set before the first
@@ -101,7 +101,7 @@ class PendingLeases {
     SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
     int pause = 0;            // Take leaves it out this many times
-    bool entered = false;     // units: the record was sent; PutBack resets this
+    bool entered = false;     // for a lease of units: its record was sent and not put back
   };
   using Entries = std::map<LeaseId, Entry>;
 

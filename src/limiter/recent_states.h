@@ -52,8 +52,8 @@ class RecentStates {
     void operator()(Group* groups) const;
   };
 
-  // A spin lock of some groups, held while a few cache lines are accessed. Unlocking is a plain
-  // memory write, so it does not wait for a cache line.
+  // A spin lock for some of the groups, held while a few cache lines are accessed. Unlocking is a
+  // plain memory write, so it does not wait for a cache line.
   struct Lock {
     std::atomic<bool> taken{false};
 
@@ -66,7 +66,7 @@ class RecentStates {
   void Put(const Entry& entry);
   static std::size_t GroupOf(const Hash128& key);
 
-  mutable std::array<Lock, kLocks> locks_;             // lock of a group: its number modulo kLocks
+  mutable std::array<Lock, kLocks> locks_;             // group i has lock i % kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };
 

@@ -63,7 +63,7 @@ Result<void> Generator::Connect() {
 Result<void> Generator::CheckStreams(std::uint32_t max_streams) const {
   if (plan_.rate > 0 || plan_.rpc == Rpc::kStream || QuotaOf(0) <= max_streams) return {};
   return InvalidArgument(
-      fmt::format("--in-flight {} with --connections {}: the server allows {} calls a connection",
+      fmt::format("--in-flight {} with --connections {}: the server allows {} calls per connection",
                   plan_.in_flight, plan_.connections, max_streams));
 }
 

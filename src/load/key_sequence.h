@@ -1,7 +1,7 @@
 // A random sequence of keys with a uniform or Zipf distribution. With Zipf, the i-th key has a
 // probability proportional to 1 / i^exponent. The same seed gives the same sequence.
 //
-// Not thread-safe. With Zipf, a table takes 8 bytes a key.
+// Not thread-safe. With Zipf, a table takes 8 bytes per key.
 #pragma once
 
 #include <algorithm>

@@ -60,7 +60,10 @@ void StreamChannel::OnStatus(const GrpcStatus& status) {
           : status);
 }
 
+// Only the first cause counts. The server may still answer checks that failed because of it, and
+// such an answer calls End again.
 void StreamChannel::End(const GrpcStatus& status) {
+  if (!end_.empty()) return;
   end_ = fmt::format("{}: {}", CodeName(status.code), status.message);
   FailAll(status);
 }

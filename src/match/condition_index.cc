@@ -95,8 +95,8 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   auto conditions = CompileAll(lists, attributes);
   if (!conditions) return conditions.error();
   index.conditions_ = std::move(*conditions);
-  // File removes a condition and may free its text, to which a bucket refers. So all conditions are
-  // chosen before the first entry is filed.
+  // File may free the text of a condition. The buckets of ChooseAll refer to these texts, so all
+  // conditions are chosen before the first call of File.
   const auto chosen = ChooseAll(index.conditions_);
   for (EntryId entry = 0; entry < index.conditions_.size(); ++entry) {
     index.File(entry, chosen[entry]);

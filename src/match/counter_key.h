@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// Three parts of a key are replaced by `#` and a digest if they are longer than this: the list of
-// attributes and values, the list of amounts, and the value in the hash tag.
+// The maximum length of three parts of a key: the list of attributes and values, the list of
+// amounts, and the value in the hash tag. A longer part is replaced by `#` and a digest.
 inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.

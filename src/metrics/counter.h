@@ -24,7 +24,8 @@ inline std::size_t ThreadSlot() {
 }
 
 // The cells of eight counters. Each line belongs to one thread slot, so that threads of different
-// slots never write to the same cache line. A counter takes 128 bytes rather than 16 cache lines.
+// slots never write to the same cache line. Since eight counters share each line, a counter takes
+// 128 bytes. With a line of its own for each slot, it would take 1 KiB.
 struct CounterBlock {
   static constexpr std::size_t kCounters = 8;
 

@@ -77,7 +77,7 @@ std::string RulesTable(const VirtualServer& server) {
 std::string KeysTable(const VirtualServer::RuleTally& rule) {
   if (rule.denied_keys.empty()) return "";
   std::string html = fmt::format(
-      "<p>{} keys were denied; those denied most:</p><table><tr><th>key<th>denied"
+      "<p>Denied keys: {}; those denied most:</p><table><tr><th>key<th>denied"
       "<th>first<th>last\n",
       CountText(rule.denied_keys.size()));
   for (const auto& [key, denied] : MostDenied(rule)) {

@@ -22,7 +22,7 @@ class LogFile {
   // "-": standard input.
   static Result<std::unique_ptr<LogFile>> Open(const std::string& path);
 
-  // The beginning of the file, up to 64 KiB, even after lines were read.
+  // The beginning of the file, up to 64 KiB. Does not change when lines are read.
   std::string_view start() const { return start_; }
 
   // The next line without its line break; nullopt at the end of the file. Valid until the next

@@ -38,8 +38,8 @@ class LoggedSecond {
   void Add(const TimeStamp& stamp, LinePlace place, const std::vector<std::int64_t>& numbers,
            std::span<const std::string_view> values);
 
-  // First spreads requests whose stamps are whole seconds evenly over the second. Then sorts the
-  // requests by time; requests of equal time stay in the order in which they were added.
+  // First, requests whose stamps are whole seconds are spread evenly over the second. Then all
+  // requests are sorted by time; requests of equal time stay in the order in which they were added.
   void Order();
 
   // Replaces `request` by the request of `entry`. `request` is valid until this object changes.

@@ -66,7 +66,9 @@ const char* NginxLine::Parse(std::string_view line) {
   if (!IsNumber(status) || (bytes != "-" && !IsNumber(bytes))) return "has no status and bytes";
   bytes = UnlessDash(bytes);
   if (!line.starts_with('"')) return "has no \"referer\"";
-  referer = UnlessDash(TakeQuoted(line));
+  referer = TakeQuoted(line);
+  if (referer.data() == nullptr) return "ends within its referer";
+  referer = UnlessDash(referer);
   if (!SkipToQuote(line)) return "has no \"user agent\"";
   agent = TakeQuoted(line);
   if (agent.data() == nullptr) return "ends within its user agent";

@@ -60,7 +60,7 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   }
   for (const LogFacts::Field& field : log.numbers) {
     if (field.name.empty() || field.present > 0 || log.requests == 0) continue;
-    notes.push_back(fmt::format("No line has the field of {}: each request has {}.", field.name,
+    notes.push_back(fmt::format("No line has the field of {}, so each request has {}.", field.name,
                                 field.name == "--cost" ? "cost 1" : "amount 0"));
   }
   for (const LogFacts::Field& field : log.attributes) {
@@ -69,7 +69,7 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
                                 field.name));
   }
   if (result.server->refused() > 0) {
-    notes.push_back(fmt::format("{} requests are refused; the first error: {}.",
+    notes.push_back(fmt::format("Refused requests: {}; the first error: {}.",
                                 CountText(result.server->refused()), result.server->refusal()));
   }
   notes.emplace_back("All counters are new when the log begins.");

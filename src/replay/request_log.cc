@@ -84,8 +84,8 @@ Result<void> RequestLog::ReadOn() {
     if (memory > options_.max_memory) {
       return Error{
           ErrorCode::kResourceExhausted,
-          fmt::format("{}, line {}: {} seconds of requests that wait to be sorted do not fit; "
-                      "give more --memory, or less --reorder",
+          fmt::format("{}, line {}: the requests of {} seconds wait to be sorted and do not fit in "
+                      "memory; give more --memory, or less --reorder",
                       source->file->name(), source->file->line_number(), seconds_.size())};
     }
   }

@@ -19,7 +19,7 @@ class VirtualServer;
 
 class Suggestion {
  public:
-  // `share`: the share of its requests that each limit of `domain` may deny, at most.
+  // `share`: each limit of `domain` may deny at most this share of its requests.
   Suggestion(Domain domain, double share);
 
   // The rules to replay next; empty when the search is done.
@@ -33,16 +33,16 @@ class Suggestion {
     int owner = -1;      // the override that owns the counters; -1: the rule
     std::string tag;     // of the counters
     std::string name{};  // of the rule
-    double too_low = 0;  // a factor with which they deny too much; 0: none is known
-    double enough = 0;   // a factor with which they do not deny too much; 0: none is known
+    double too_low = 0;  // a factor with which the limits deny too much; 0: none is known
+    double enough = 0;   // a factor with which the limits do not deny too much; 0: none is known
     double trial = 1;    // the factor to replay next
     Tally now{};         // of the unscaled limits
     Tally then{};        // of the suggested limits
     bool done = false;
 
     bool Has(const RuleLimit& limit, int its_owner) const;
-    // Whether `enough` is known. If it is not when the search is done, even limits 200,000 times as
-    // high deny too much.
+    // Whether `enough` is known. If it is still unknown when the search is done, even limits
+    // 200,000 times as high deny too much.
     bool possible() const { return enough > 0; }
     // The factor of the suggested limits.
     double factor() const { return possible() ? enough : 1; }

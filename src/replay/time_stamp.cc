@@ -36,7 +36,7 @@ class Scanner {
 
   unsigned Month() {
     const std::size_t found = kMonths.find(rest_.substr(0, 3));
-    failed_ |= rest_.size() < 3 || found % 3 != 0;
+    failed_ |= rest_.size() < 3 || found == kMonths.npos || found % 3 != 0;
     if (failed_) return 0;
     rest_.remove_prefix(3);
     return static_cast<unsigned>(found / 3 + 1);
@@ -87,8 +87,8 @@ std::optional<TimeStamp> FinishDate(const std::chrono::year_month_day& day, Scan
   return TimeStamp{Time(std::chrono::sys_days(day)) + clock + fraction, whole};
 }
 
-// The number of digits decides: up to 11 are seconds, up to 14 milliseconds, up to 17 microseconds,
-// 18 and 19 nanoseconds.
+// The number of digits tells the unit. Up to 11 digits: seconds; 12 to 14: milliseconds; 15 to 17:
+// microseconds; 18 or 19: nanoseconds.
 std::optional<TimeStamp> ParseNumber(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

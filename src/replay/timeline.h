@@ -1,5 +1,5 @@
-// Counts over time, in at most a few hundred intervals of equal length. If the log spans a longer
-// time, the intervals are longer.
+// Counts over time, in at most a few hundred intervals of equal length. The longer the time that
+// the log spans, the longer the intervals.
 //
 // One thread at a time.
 #pragma once
@@ -40,7 +40,7 @@ class Timeline {
     return tallies[current_];
   }
 
-  // The counts of a series by interval. Intervals without counts at the end may be missing.
+  // The counts of a series by interval. The last intervals may be missing if they have no counts.
   const std::vector<Tally>& Of(std::size_t series) const { return series_[series]; }
 
   // The number of intervals.

@@ -127,8 +127,8 @@ class StreamHandler {
   // caller's flow-control window.
   std::size_t unsent_bytes() const { return responder_->unsent_bytes(); }
 
-  // Pauses or resumes OnMessage. While paused, flow control stops the caller. At most one message
-  // that was already received may still be delivered.
+  // Pauses or resumes OnMessage. While OnMessage is paused, flow control stops the caller. At most
+  // one message that was already received may still be delivered.
   void SetReading(bool reading) { responder_->SetReading(reading); }
 
   // Ends the call after the sent messages. The handler may already serve its next call when Finish

@@ -17,8 +17,8 @@ void BatchQueue::Post() {
   loop_.Post([this] { Run(); });
 }
 
-// Once the last check of a batch has been started, the batch may be in the queue again, for another
-// call.
+// A batch is removed from the queue before its checks are started: when StartSome has started the
+// last check, the batch may already be in the queue again, for another call.
 void BatchQueue::Run() {
   std::size_t budget = kChecksPerIteration;
   while (budget > 0 && !batches_.empty()) {

@@ -74,7 +74,7 @@ class CheckLimitsHandler final : public rpc::UnaryHandler, private BatchedCheck:
   bool canceled_ = false;
   std::vector<std::string_view> checks_;
   std::vector<std::unique_ptr<BatchedCheck>> items_;  // one for each check that has been started
-  std::size_t unanswered_ = 0;  // including checks not yet started; one more while StartSome runs
+  std::size_t unanswered_ = 0;  // including checks not yet started; StartSome adds 1 while it runs
 };
 
 }  // namespace sluice

@@ -89,7 +89,7 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   bool will_start_ = false;      // a posted task will start some of waiting_
   SteadyTime iteration_;         // the iteration to which started_in_iteration_ belongs
   std::size_t started_in_iteration_ = 0;
-  std::size_t unanswered_ = 0;  // including those in waiting_; one more while StartSome runs
+  std::size_t unanswered_ = 0;  // including those in waiting_; StartSome adds 1 while it runs
   std::size_t unanswered_bytes_ = 0;
   std::string frame_;  // results to be sent
   std::size_t frame_results_ = 0;

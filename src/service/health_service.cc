@@ -15,8 +15,8 @@ using grpc::health::v1::HealthCheckResponse;
 
 namespace {
 
-// If a watcher has more unsent bytes, changes are skipped. When it reads again, it gets the latest
-// status.
+// A watcher that has this many unsent bytes or more gets no changes. When it reads again, it gets
+// the latest status.
 constexpr std::size_t kMaxUnsent = 64;
 
 // The name of the requested service. std::nullopt if the bytes are malformed.

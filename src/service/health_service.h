@@ -1,5 +1,5 @@
 // The standard Health service: tells whether this server as a whole ("") or one of its services is
-// serving. Until StopServing, all of them are serving while the server is ready.
+// serving. All of them are serving while the server is ready; after StopServing, none is.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once

@@ -37,7 +37,7 @@ bool LeaseHandler::Parse(std::string_view bytes) {
   message_.Clear();
   amounts_.clear();
   if (action_ != Action::kSettle) {
-    v1::ReleaseLeaseRequest message;  // a RenewLeaseRequest has only its first field, lease_id
+    v1::ReleaseLeaseRequest message;  // also parses a RenewLeaseRequest: it has only lease_id
     const bool parsed = ParseMessage(bytes, message);
     message_.set_lease_id(std::move(*message.mutable_lease_id()));
     message_.set_hold_outcome(message.hold_outcome());

@@ -40,25 +40,13 @@ struct CounterCheck {
   // A shadow rule does not affect the decision, and is charged if all of its own limits admit and
   // the decision is to allow.
   std::uint16_t group = 0;
-  // The units that the check takes from this counter, tests or gives back, from 0 to kMaxCost. 0:
-  // takes nothing, but the counter denies while it is beyond its limit. kSettle: the units used, or
-  // kAsTaken; slots are released in any case. kRenew and kInspect ignore this field.
+  // The units, from 0 to kMaxCost, that the check takes from this counter, gives back, or only
+  // tests. 0: takes nothing, but the counter denies while it is beyond its limit. kSettle: the
+  // units used, or kAsTaken; slots are released in any case. kRenew and kInspect ignore this field.
   std::int64_t units = 1;
   // For store/memory. If the counter is new or has another seed, it starts from the state of this
   // seed. Null: no seed. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
-
-  // If the check concerns grants: the grant of this counter that the server returns (applied before
-  // the check), and the grant that the server requests (taken after the check, if the check is
-  // admitted).
-  GrantReturn returned{};
-  GrantWish wanted{};
-  Grant grant{};           // out: the grant that the server got
-  GrantsOut grants_out{};  // out: all grants of this counter that servers hold
-
-  // out, for kSettle, kRenew and kInspect of a lease of units: the slots or units of this counter
-  // that the lease held; see Held::units.
-  std::int64_t held = 0;
 
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`; on the store's clock
@@ -68,6 +56,17 @@ struct CounterCheck {
   // another mode.
   bool charged = false;
   CounterSnapshot before{};
+  // out, for kSettle, kRenew and kInspect of a lease of units: the slots or units of this counter
+  // that the lease held; see Held::units.
+  std::int64_t held = 0;
+
+  // If the check concerns grants: the grant of this counter that the server returns (applied before
+  // the check), and the grant that the server requests (taken after the check, if the check is
+  // admitted).
+  GrantReturn returned{};
+  GrantWish wanted{};
+  Grant grant{};           // out: the grant that the server got
+  GrantsOut grants_out{};  // out: all grants of this counter that servers hold
 };
 
 // The parameters of a check, without its counters.

@@ -18,7 +18,7 @@ namespace sluice::tools {
 
 struct AdminOptions {
   ServerOptions server{.timeout = std::chrono::seconds(10)};
-  std::string address;  // of the admin API; empty: derived from the server's
+  std::string address;  // of the admin API; empty: derived from the server's address
   bool json = false;
 
   void AddTo(CLI::App& app);

@@ -20,7 +20,7 @@ std::string LevelText(const v1::LimitStatus& limit) {
 }
 
 // Whether `a` has more influence on the decision than `b`. Denying limits come before admitting
-// limits, and longer denials before shorter ones. Of two limits that admit, the one with the
+// limits, and longer denials before shorter denials. If both limits admit, the limit that has the
 // smaller share of its units left comes first.
 bool DecidesMore(const v1::LimitStatus& a, const v1::LimitStatus& b) {
   if (a.admitted() != b.admitted()) return !a.admitted();

@@ -37,8 +37,8 @@ void CheckTogether(const BenchOptions& options) {
   const load::Plan& plan = options.plan;
   if (plan.rpc == Rpc::kUnary && options.checks > 1) {
     throw CLI::ValidationError(
-        "--checks", fmt::format("{} with --rpc unary, which takes 1; batch and stream take 1 to "
-                                "1000",
+        "--checks", fmt::format("{} with --rpc unary, which allows only 1; batch and stream allow "
+                                "1 to 1000",
                                 options.checks));
   }
   if (options.exponent > 0 && !options.zipf) {

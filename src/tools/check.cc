@@ -159,7 +159,8 @@ void DeclareCheck(CLI::App& app, CheckOptions& options) {
   DeclareLoad(app, options);
   options.server.AddTo(app);
   app.footer(
-      "Exit status: 0 allowed or charged, 1 denied (with --repeat: any check), 2 error.\n"
+      "Exit status: 0 allowed or charged, 1 denied, 2 error. With --repeat: 0 all allowed, 1 any\n"
+      "denied, even if it is charged, 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
 }
 

@@ -46,7 +46,7 @@ int RunConsole(const ConsoleOptions& options) {
 void DeclareConsole(CLI::App& app, ConsoleOptions& options) {
   options.fleet.AddTo(app);
   app.remove_option(app.get_option("--json"));
-  app.add_option("--port", options.port, "Port on 127.0.0.1 (default: any free one)")
+  app.add_option("--port", options.port, "Port on 127.0.0.1 (default: any free port)")
       ->check(CLI::Range(0, 65535))
       ->type_name("PORT");
   app.footer(

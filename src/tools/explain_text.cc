@@ -56,7 +56,7 @@ std::string LeaseText(const v1::ExplainedLease& lease) {
   using google::protobuf::util::TimeUtil;
   const bool ended = lease.ends_at() < TimeUtil::GetCurrentTime();
   std::string text =
-      fmt::format("{} at {}, can be settled until 10 minutes later\n",
+      fmt::format("{} at {}, can be settled until 10 minutes after its end\n",
                   ended ? "ENDED" : "OPEN  ends", TimeUtil::ToString(lease.ends_at()));
   for (const v1::ExplainedCounter& counter : lease.counters()) {
     text += fmt::format("  {} of {}  {}\n    {}\n", HeldText(counter.status()),

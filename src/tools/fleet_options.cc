@@ -35,7 +35,7 @@ std::vector<AdminOptions> FleetOptions::Servers() const {
     if (!known) servers.push_back(server);
   };
   for (const std::string& text : addresses) {
-    const Address address = *Address::Parse(text);  // the flag's check has parsed it before
+    const Address address = *Address::Parse(text);  // cannot fail: --addr accepts only addresses
     server.server.tls_server_name = admin.server.tls_server_name;
     const auto found = net::Resolver::SystemLookup(address);
     if (address.is_unix() || address.is_local() || !found || found->empty()) {

@@ -29,8 +29,8 @@ const Command* const kCommands[] = {
     &sluice::tools::kTop,      &sluice::tools::kConsole,
 };
 
-// If the subcommand has a COMMAND argument, passes the words after `--` to it. The parser would
-// take these words for attributes.
+// If the subcommand has a COMMAND argument, passes the words after `--` to it. Otherwise, the
+// parser would treat these words as attributes.
 void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes == arguments.end()) return;
@@ -76,7 +76,7 @@ bool ReportUnknown(const CLI::App& app) {
   return false;
 }
 
-// Incomplete output is an error, so that a script does not take a part of the output for the whole.
+// Incomplete output is an error, so that a script does not use it as if it were complete.
 int RunAndFlush(const std::function<int()>& run) {
   try {
     const int status = run();

@@ -90,7 +90,7 @@ std::optional<Domain> LoadDomain(const std::string& path, const std::string& wan
     names += (names.empty() ? "" : ", ") + domain.name;
   }
   fmt::print(stderr, "{}: {}; its domains: {}\n", path,
-             wanted.empty() ? "choose one by --domain" : "has no domain " + wanted,
+             wanted.empty() ? "choose a domain by --domain" : "has no domain " + wanted,
              names.empty() ? "none" : names);
   return std::nullopt;
 }
@@ -156,7 +156,8 @@ int Run(const Options& options) {
     RemoveConcurrency(*against);
   }
   for (const std::string& name : replay::MissingAmounts(*rules, options.log.mapping.amounts)) {
-    fmt::print(stderr, "no --amount {0}=$.FIELD: limits that count {0} count nothing\n", name);
+    fmt::print(stderr, "no --amount {0}=$.FIELD is given, so limits that count {0} count nothing\n",
+               name);
   }
   if (options.suggest) return Suggest(options, *std::move(rules));
   for (const std::string& name : RemoveConcurrency(*rules)) {

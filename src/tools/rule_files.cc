@@ -144,8 +144,8 @@ void DeclareValidate(CLI::App& app, ValidateOptions& options) {
                "With --envoy: several files may be for one domain")
       ->needs(envoy);
   app.footer(
-      "Prints every mistake as file:line:column: path: what is wrong, and warns of what is valid\n"
-      "but probably a mistake. Needs no server.\n"
+      "Prints every mistake as file:line:column: path: what is wrong. Also prints warnings, for\n"
+      "rules that are valid but probably a mistake. Needs no server.\n"
       "Exit status: 0 valid (even with warnings), 1 mistakes, 2 files cannot be read.\n"
       "Example: sluice validate config/rules");
 }

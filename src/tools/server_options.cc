@@ -33,10 +33,11 @@ std::string_view AdviceFor(std::string_view reason) {
            "                  its certificate; does it require --tls-certificate and --tls-key\n";
   }
   if (has("expected SETTINGS")) {  // from nghttp2
-    return "  If it is HTTP:  --addr must be the server's gRPC address (grpc.listen)\n";
+    return "  Use gRPC:       --addr must be the server's gRPC address (grpc.listen)\n";
   }
   if (has("closed the connection")) {
-    return "  If it has TLS:  --tls-ca FILE, or --tls to trust the system's authorities\n";
+    return "  Use TLS:        if the server has TLS, give --tls-ca FILE, or --tls to trust the\n"
+           "                  system's authorities\n";
   }
   return "";
 }

@@ -64,8 +64,8 @@ void DeclareSettle(CLI::App& app, SettleOptions& options) {
   app.add_flag("--json", options.json, "Print JSON: the API's response");
   options.server.AddTo(app);
   app.footer(
-      "Amounts that are not given stay as they were taken. If a lease is settled twice, only the\n"
-      "first settlement counts.\n"
+      "Amounts that you do not give stay as the lease took them. If a lease is settled twice,\n"
+      "only the first settlement counts.\n"
       "Exit status: 0 settled (now or before) or queued; 1 no such lease; 2 error.\n"
       "Example: sluice settle \"$LEASE\" --amount tokens=1312");
 }

@@ -21,7 +21,9 @@ class SignalQueue {
 
   struct Signal {
     int number = 0;
-    bool from_terminal = false;  // a key or a hang-up, sent to the whole foreground group
+    // Whether the terminal sent the signal to its whole foreground process group, because of a key
+    // or a hang-up.
+    bool from_terminal = false;
   };
 
   // Waits for the next signal. Returns nullopt at `deadline`.

@@ -14,7 +14,8 @@ using std::chrono::seconds;
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
-// `duration` to three digits without trailing zeros. REQUIRES: it is less than 1,000 times `unit`.
+// `duration` rounded up to three digits, without trailing zeros. REQUIRES: `duration` is less than
+// 1,000 times `unit`.
 std::string Decimal(Duration duration, Duration unit, std::string_view name) {
   const int scale = duration >= 100 * unit ? 1 : duration >= 10 * unit ? 10 : 100;
   const std::int64_t scaled = CeilDiv(duration.count() * scale, unit.count());

@@ -167,8 +167,8 @@ void DeclareTop(CLI::App& app, TopOptions& options) {
       ->excludes(app.get_option("--json"))
       ->type_name("TEXT");
   app.footer(
-      "Keys: d, c, n sort by denied, checks, name; k shows keys denied or used; / filters; p "
-      "pauses; q quits.\n"
+      "On the keyboard, d, c and n sort by denied, checks and name; k switches between the keys\n"
+      "most denied and those most used; / filters; p pauses; q quits.\n"
       "Without a terminal, the command prints lines. Exit status: 0 ended, 2 error.\n"
       "Example: sluice top --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
 }

@@ -13,7 +13,7 @@ struct Outcome {
   int key = 0;  // number of the counter's user, from 0
   std::int64_t cost = 1;
   Time decided_at;
-  Duration wait{};  // if admitted: how much later the check starts
+  Duration wait{};  // if admitted: the time from the decision until the check starts
   bool admitted = false;
 };
 

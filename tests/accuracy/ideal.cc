@@ -53,8 +53,8 @@ std::int64_t IdealWarmingBucket(const Passages& checks, const Warmup& bucket) {
   const double stable =
       static_cast<double>(bucket.period.count()) / static_cast<double>(bucket.rate);
   const double most = static_cast<double>(bucket.warmup.count()) / stable;
-  // The price of all stored permits up to a level, as a time. In the upper half, the price of a
-  // permit rises from one to three times `stable`.
+  // The time that all stored permits up to a level cost together. Above level most / 2, the cost of
+  // a permit rises from `stable` to three times `stable`.
   const auto price_up_to = [&](double level) {
     const double above = std::max(0.0, level - most / 2);
     return stable * level + above * above * 2 * stable / most;

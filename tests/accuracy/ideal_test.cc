@@ -78,7 +78,8 @@ TEST(Ideal, WarmingBucket_IsColdAtFirst) {
 }
 
 TEST(Ideal, WarmingBucket_InUse_KeepsItsRate) {
-  // If a price is not a whole number of milliseconds, a check may be admitted a millisecond late.
+  // If a permit does not cost a whole number of milliseconds, the next check may be admitted a
+  // millisecond late.
   EXPECT_NEAR(IdealWarmingBucket(EveryMillisecond(11'001), kWarmup), 106, 1);
 }
 

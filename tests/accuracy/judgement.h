@@ -17,7 +17,8 @@ struct Judgement {
   std::int64_t unknown = 0;
   std::int64_t admitted = 0;
   Findings promise;
-  // The maximum in any interval of the window's length, independent of the promise.
+  // The most units admitted in any interval as long as the window, whatever the promise says. For
+  // slots: the most held at once.
   std::int64_t densest = 0;
   std::int64_t ideal = 0;
   // Summed over all counters. `missing`: units below the expected minimum. `surplus`: units above

@@ -20,8 +20,8 @@ Passages Checks() {
   return checks;
 }
 
-// When a check decided at `at` can start without breaking the promise, after the checks in
-// `started`.
+// The earliest time at which a check decided at `at` can start after the checks in `started`
+// without breaking the promise.
 Time EarliestStart(const Subject& subject, Passages started, Time at) {
   started.push_back({started.empty() ? at : std::max(at, started.back().at)});
   while (subject.promise(started).over > 0) started.back().at += milliseconds(1);

@@ -11,7 +11,8 @@ import collections
 import csv
 import sys
 
-SECOND = 1_000_000  # in microseconds, like the CSV's times; also the window and the limit's period
+# In microseconds, like the times in the CSV. The window and the limit's period have this length.
+SECOND = 1_000_000
 LIMIT = 100  # a second
 BIN = 50_000
 SPAN = 5 * SECOND

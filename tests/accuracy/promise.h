@@ -36,7 +36,7 @@ struct Drip {
   // A check is admitted as soon as the earlier checks are paid for, so the cost of the last check
   // in an interval does not count.
   bool pays_later = false;
-  // The resolution of times. Intervals are longer by this amount.
+  // The resolution of times. It is added to the length of each interval.
   Duration step{};
 };
 Findings CheckEveryLength(const Passages& admitted, const Drip& drip);

@@ -116,7 +116,8 @@ Subject WaitingTokenBucket(const Size& size) {
   return subject;
 }
 
-// This is the only algorithm in floating point. Its promise leaves 2 µs per unit for rounding.
+// This is the only algorithm in floating point. So its promise allows a rounding error of 2 µs per
+// unit.
 Subject WarmingTokenBucket(const Size& size) {
   const Duration rounding(2 * size.limit);
   const std::string warmup = fmt::format("warmup: {}s", size.window.count());

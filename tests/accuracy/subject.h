@@ -32,7 +32,7 @@ struct Subject {
   Promise promise;
   Ideal ideal;
   // The minimum and the maximum that a correct implementation admits if all checks of a counter
-  // have the same cost. Where one is not set, the ideal is used.
+  // have the same cost. If `least` or `most` is not set, `ideal` replaces it.
   Ideal least;
   Ideal most;
   std::optional<Duration> max_wait;  // of its checks

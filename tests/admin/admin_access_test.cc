@@ -64,7 +64,7 @@ TEST(AdminAccess, Admit_FollowsTheSettings_ErrorsNameWhatIsRequired) {
   }
 }
 
-TEST(AdminAccess, Admit_ReturnsWhatTheCallerWasAdmittedBy) {
+TEST(AdminAccess, Admit_ReturnsWhatAdmittedTheCaller) {
   const Secret sesame("sesame");
   const net::Peer peer{.address = "192.0.2.1:4711", .identities = {"dns:a", "dns:ops"}};
   const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}};

@@ -44,8 +44,8 @@ class ExplainTest : public LimiterTest {
     return {.domain = "shop", .attributes = attributes};
   }
 
-  // A line for each rule: "rule effect (reason)"; then for each counter the name of what it counts,
-  // unless it counts checks, and "remaining/limit" or "unknown".
+  // A line for each rule: "rule effect (reason)", followed by "remaining/limit" or "unknown" for
+  // each counter. If a counter counts an amount, the amount's name comes before these numbers.
   std::vector<std::string> Explained(const Attributes& attributes) {
     std::vector<std::string> lines;
     const auto explained =

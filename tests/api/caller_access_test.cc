@@ -95,8 +95,8 @@ TEST_F(CallerAccessTest, MayCheck_OnlyInTheCallersDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
-// A CONSUME check with cost 0 still takes its amounts, so a caller that may only peek must not send
-// such a check.
+// A CONSUME check with cost 0 still takes units if it has amounts, so a caller that may only peek
+// must not send it.
 TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});

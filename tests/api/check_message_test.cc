@@ -160,7 +160,7 @@ std::string Mutated(Random& random, std::string bytes) {
 
 // CheckMessage and protobuf's generated parser find the same bytes malformed. The exception is tags
 // of more than five bytes: CodedInputStream truncates them.
-TEST(CheckMessage_MutatedBytes, AreReadAsByTheGeneratedParser) {
+TEST(CheckMessage_MutatedBytes, AreReadAsTheGeneratedParserReadsThem) {
   SendProtobufLogToOurs();
   Random random(43);
   CheckMessage message;
@@ -320,7 +320,7 @@ TEST(CheckMessage_TwoOnOneThread, EachKeepsItsTexts) {
   EXPECT_EQ(messages[1].request_id(), "2");
 }
 
-TEST(CheckMessage_ManyAttributesOfOneName, TheLastCounts) {
+TEST(CheckMessage_ManyAttributesOfOneName, TheLastOneIsUsed) {
   std::string bytes;
   for (int i = 0; i < 1'000; ++i) {
     bytes += "\x12\x06\x0a\x01k\x12\x01" + std::string(1, static_cast<char>('a' + i % 26));
@@ -341,11 +341,11 @@ TEST(ReceivedMessage_OfTooManyFields, IsRefused) {
   EXPECT_TRUE(parsed(amount, 1365));
   EXPECT_FALSE(parsed(amount, 1366));
   const std::string unknown = "\x9b\x06\x9c\x06";  // an empty group
-  EXPECT_TRUE(parsed(unknown, 1024)) << "up to 4 KiB, fields are not counted";
+  EXPECT_TRUE(parsed(unknown, 1024)) << "in messages of up to 4 KiB, fields are not counted";
   EXPECT_FALSE(parsed(unknown, 1025));
 }
 
-TEST(CheckMessage_AmountTwice, TheLastCounts) {
+TEST(CheckMessage_AmountTwice, TheLastOneIsUsed) {
   CheckMessage message;
   CheckRequest parsed;
   const std::string zero_cost = "\x18" + std::string(1, '\0');

@@ -163,10 +163,10 @@ TEST(EnvoyEnvironment, UnsupportedProtection_IsAnError) {
       read.error().message,
       "GRPC_SERVER_TLS_CERT: is missing; GRPC_SERVER_USE_TLS is true\n"
       "GRPC_SERVER_TLS_KEY: is missing; GRPC_SERVER_USE_TLS is true\n"
-      "GRPC_CLIENT_TLS_SAN: not supported; name the caller's identity in the setting callers\n"
-      "GRPC_AUTH_TOKEN: not supported; name the token's file in the setting callers\n"
-      "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: not supported; give the name in the "
-      "certificate as --redis-tls-server-name");
+      "GRPC_CLIENT_TLS_SAN: not supported; name the caller's identity in the setting `callers`\n"
+      "GRPC_AUTH_TOKEN: not supported; name the token's file in the setting `callers`\n"
+      "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: not supported; set "
+      "--redis-tls-server-name to the name in the certificate");
 }
 
 TEST(EnvoyEnvironment, ValuesThatEnvoysServiceRefuses_AreErrors) {

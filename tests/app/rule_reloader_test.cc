@@ -139,15 +139,15 @@ TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
   Put("domain: shop\nrules:\n  - {name: a, limits: none}\n  - {name: b, limits: nothing}\n");
   ASSERT_TRUE(
-      WaitForLines("error rules: refused for 2 mistakes; until they are fixed, the old rules stay "
-                   "in force (1)"));
+      WaitForLines("error rules: refused for 2 mistakes; until the new rules are fixed, the old "
+                   "rules stay in force (1)"));
   EXPECT_TRUE(WaitForLines("a.yaml:4:23: rules[1].limits"));
   EXPECT_EQ(limiter_.rules(), old);
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 0);
   EXPECT_EQ(Metric("sluice_rules_loaded"), 1);
 
   dir_.Write("rules/b.yaml", "domain: bar\nrules: []\n");
-  EXPECT_TRUE(WaitForLines("debug rules: 2 mistakes, as before"));
+  EXPECT_TRUE(WaitForLines("debug rules: mistakes: 2, as before"));
   EXPECT_EQ(log_.Lines("error").size(), 3u);
 
   clock_.Advance(std::chrono::seconds(5));
@@ -189,7 +189,7 @@ TEST_F(RuleReloaderTest, HalfWrittenFile_CausesNoError) {
   Start(dir_.path() / "rules", kTimeout);
   const std::string text = RuleNamed("b");
   dir_.Write("rules/a.yaml", text.substr(0, text.size() - 4));
-  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, reading the files again soon"));
+  ASSERT_TRUE(WaitForLines("debug rules: mistakes: 1, reading the files again soon"));
   dir_.Write("rules/a.yaml", text);
   EXPECT_TRUE(WaitForRules({"b"}));
   EXPECT_THAT(log_.Lines("error"), IsEmpty());
@@ -282,8 +282,8 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_TRUE(WaitForRules({"b", "m", "(override)", "l", "(override)"}));
   dir_.Write("envoy/new/f.yaml", EnvoyRuleOf("m", "shop"));
   EXPECT_TRUE(
-      WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which has rules of "
-                   "Sluice's own; allowed are rules of one kind for a domain"));
+      WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which has rules in "
+                   "Sluice's format, too; allowed are rules of one kind for a domain"));
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 

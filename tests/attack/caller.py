@@ -14,7 +14,6 @@ from sluice.v1 import rate_limiter_pb2 as pb  # noqa: E402
 
 PATH = b"/sluice.v1.RateLimiter/CheckLimit"
 CANCEL = b"\0\0\0\x08"
-OPEN_AT_ONCE = 500  # a server allows 1,024
 
 
 class Caller:

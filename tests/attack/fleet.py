@@ -81,7 +81,7 @@ class Fleet:
         return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
 
     def policy_admissions(self, rule):
-        """The number of the rule's checks that servers allowed without Redis, by their metrics."""
+        """The number of the rule's checks that were allowed without Redis, from the metrics."""
         series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
                             '(?=.*source="fallback").*} (.*)')
         return sum(float(count) for page in self.pages
@@ -152,7 +152,7 @@ class AttackTest(unittest.TestCase):
               f"admitted {dict(self.admitted)}", flush=True)
 
     def prepare(self):
-        """Uses up the user's limits, until every server has denied a check by Redis' answer."""
+        """Uses up the user's limits, until Redis has denied a check from every server."""
         for endpoint in self.endpoints:
             for server in range(SERVERS):
                 running.wait_until(lambda: self.is_denied_by_redis(server, endpoint), 10, "spent")

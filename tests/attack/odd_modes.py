@@ -53,7 +53,7 @@ class OddModes(fleet.AttackTest):
         super().judge()
         print(f"admissions of users that only had refunds: {self.refunded}")
         self.assertLessEqual(self.refunded["STORE"], fleet.LIMIT)
-        # An outage may admit up to one further limit over the whole fleet.
+        # During an outage, the whole fleet may admit up to LIMIT further checks.
         self.assertLessEqual(sum(self.refunded.values()), 2 * fleet.LIMIT)
 
 

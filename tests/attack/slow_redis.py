@@ -1,6 +1,6 @@
 """Prints what each on_store_failure policy admits in two cases: Redis answers too late, or too many
-checks wait for Redis. Tests in the first case that after the recovery, Redis has counted exactly
-the admitted checks; in the second case, that the policy decides each check that cannot wait.
+checks wait for Redis. In the first case, tests that Redis has counted exactly the admitted checks
+after the recovery. In the second case, tests that the policy decides each check that cannot wait.
 
 Usage: slow_redis.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """

@@ -34,7 +34,7 @@ TEST(Address, BadText_IsRefusedWithTheReason) {
   } kRows[] = {
       {"", "no port"},
       {"localhost", "no port"},
-      {"http://127.0.0.1:8081", "a scheme such as http:// is not part of it"},
+      {"http://127.0.0.1:8081", "an address has no scheme such as http://"},
       {":80", "the host is empty"},
       {"::1:80", "brackets"},
       {"host:", "the port is not a number"},

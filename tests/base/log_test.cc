@@ -133,7 +133,8 @@ TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
     for (int i = 0; i < kLines; ++i) spdlog::info("line {}", i);
     EXPECT_LT(SteadyNow() - began, seconds(5));
     EXPECT_FALSE(FlushLog(milliseconds(1)));
-    EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);  // a queue and a batch remain
+    // At most one full queue and one full batch are not dropped.
+    EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);
 
     const std::string first = pipe.ReadUntil("line 5000\n");
     EXPECT_NE(first.find("info line 0\n"), std::string::npos) << first.substr(0, 200);

@@ -34,7 +34,7 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().message,
               (dir.path() / "bad").string() +
-                  ": found no secret or an invalid one; allowed are printable ASCII characters "
+                  ": found no secret, or an invalid one; allowed are printable ASCII characters "
                   "except spaces");
   }
   EXPECT_FALSE(ReadSecretsFile("/no/such"));

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <thread>
 #include <vector>
 
 #include "base/notification.h"
@@ -36,19 +40,30 @@ TEST(Worker, FullQueue_NextTaskIsRefused) {
   go_on.Notify();
 }
 
-TEST(Worker, Stop_WaitsForTheRunningTask_LaterTasksAreDropped) {
+TEST(Worker, Stop_WaitsForTheRunningTask_QueuedAndLaterTasksAreDropped) {
   Notification begun;
-  bool ended = false;
-  bool dropped = true;
-  Worker worker;
+  Notification go_on;
+  std::atomic<bool> ended = false;
+  std::atomic<bool> ended_at_stop = false;
+  std::atomic<bool> dropped = true;
+  Worker worker(std::numeric_limits<std::size_t>::max());
   ASSERT_TRUE(worker.Post([&] {
     begun.Notify();
+    go_on.Wait();
     ended = true;
   }));
   begun.Wait();
-  worker.Stop();
-  EXPECT_TRUE(ended);
-  EXPECT_FALSE(worker.Post([&] { dropped = false; }));
+  const auto task = [&] { dropped = false; };
+  EXPECT_TRUE(worker.Post(task));
+  std::thread stopper([&] {
+    worker.Stop();
+    ended_at_stop = ended.load();
+  });
+  while (worker.Post(task)) std::this_thread::yield();  // until Stop has begun
+  go_on.Notify();
+  stopper.join();
+  EXPECT_TRUE(ended_at_stop);
+  EXPECT_FALSE(worker.Post(task));
   worker.Stop();
   EXPECT_TRUE(dropped);
 }

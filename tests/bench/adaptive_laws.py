@@ -60,8 +60,8 @@ class QueueService:
 
 
 class KneeService:
-    """Requests share a processor. Up to the knee, each runs at full speed. Beyond it, all slow down
-    more than in proportion to their number, so the throughput falls."""
+    """Requests share a processor. Up to the knee, each runs at full speed. Beyond it, if there are
+    twice as many requests, each is more than twice as slow, so the throughput falls."""
 
     latency = 0.24
 
@@ -145,9 +145,9 @@ class StepLaw:
 
 
 class AimdLaw:
-    """A round is as many requests as the limit. If a round misses the share, the limit falls by a
-    tenth, at most once per latency. Otherwise, if callers have held four fifths of the limit, it
-    rises by one slot."""
+    """A round has as many requests as the limit. If a round misses the share, the limit falls by a
+    tenth, but not twice within the time `latency`. Otherwise, if callers have held four fifths of
+    the limit, it rises by one slot."""
 
     shared = True
 

@@ -4,12 +4,12 @@ alone, then while other processes take half of the CPU. Prints a table.
 
 Usage: tests/bench/adaptive_postgres.py [BUILD] [--seconds N]
 
-BUILD (default: build) must contain release/bin, and in clients/ what
-`scripts/test_clients.sh python node` installs. PostgreSQL is Debian's
-`postgresql`; it runs in a temporary folder, on a unix socket. Five
-processes call it: three by `sluice hold`, one by the Python client and one by the Node client, each with four
-queries at a time. All of them share the machine with PostgreSQL. Other load on the machine distorts the figures: then
-PostgreSQL gets more CPU if more queries run at a time.
+BUILD (default: build) must contain release/bin and clients/. To fill clients/, run
+`scripts/test_clients.sh python node`. PostgreSQL is Debian's `postgresql`; it runs in a temporary
+folder, on a unix socket. Five processes call it: three by `sluice hold`, one by the Python client
+and one by the Node client, each with four queries at a time. All of them share the machine with
+PostgreSQL. Other load on the machine distorts the figures: under such load, PostgreSQL gets more
+CPU if more queries run at a time.
 """
 
 import argparse

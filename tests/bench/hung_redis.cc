@@ -46,7 +46,7 @@ rules:
 struct Settings {
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 2;   // the load before the hang; also the hang, without its first 100 ms
+  double seconds = 2;   // of the load before the hang, and of the hang after its first 100 ms
 };
 
 Settings ParseFlags(int argc, char** argv) {
@@ -161,7 +161,7 @@ int Run(const Settings& settings) {
   const Duration recovery = Median(rounds, [](const Round& round) { return round.recovery; });
   std::printf(
       "medians: p99 %.2f ms at a caller in the first 100 ms (at most %.0f), %.2f ms at the server "
-      "after (%.0f), decides again after %.0f ms (%.0f)\n",
+      "after that (at most %.0f), Redis decides again after %.0f ms (at most %.0f)\n",
       Milliseconds(first), Milliseconds(kMostAtFirst), Milliseconds(after),
       Milliseconds(kMostAfter), Milliseconds(recovery), Milliseconds(kMostToRecover));
   const bool good = first <= kMostAtFirst && after <= kMostAfter && recovery <= kMostToRecover;

@@ -1,4 +1,4 @@
-// Measures what a lease of units costs Redis: the CPU for a take and for a settlement, compared
+// Measures what a lease of units costs Redis: the CPU to take it and to settle it, compared
 // with a plain check of the same counters, and the memory of the lease's record. Each script call
 // carries as many checks as fit (a full pack).
 //

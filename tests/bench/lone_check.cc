@@ -100,8 +100,8 @@ Case Make(const char* name, const std::vector<Rule>& rules, std::int64_t cost = 
   return made;
 }
 
-// A case in which each call has `checks` checks of as many users: in one pack, or each in its own
-// command.
+// A case in which each call has `checks` checks, each for a different user. The checks are in one
+// pack, or each in its own command.
 Case MakeGroups(int checks, bool packed) {
   const Limit bucket = TokenBucket{.rate = 1'000'000, .period = seconds(1), .burst = 1'000'000};
   Case made{.script = std::string(redis::kCheckScript.text), .commands = packed ? 1 : checks};

@@ -56,7 +56,7 @@ void Serve(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& 
 }
 
 struct Options {
-  int queues = 2;  // completion queues, a thread each
+  int queues = 2;  // completion queues, each with its own thread
 };
 
 void Run(const Options& options) {
@@ -83,7 +83,7 @@ void Run(const Options& options) {
 int main(int argc, char** argv) {
   sluice::bench::Options options;
   CLI::App app("A CheckLimit server that decides nothing.", "noop_server");
-  app.add_option("--queues", options.queues, "Completion queues, a thread each")
+  app.add_option("--queues", options.queues, "Completion queues, each with its own thread")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -261,7 +261,7 @@ std::vector<Shape> AllShapes(seconds length) {
           [](Duration) { return 0.9 * kRate; },
           [](std::mt19937& random) { return random() % 5 > 0 ? 0 : random() % 20; }),
       shapes.Make(
-          "a trickle for 1.9 s, then twice the burst in 0.1 s", 20,
+          "a low load for 1.9 s, then twice the burst in 0.1 s", 20,
           [](Duration at) {
             return at % seconds(2) < milliseconds(1900) ? 0.05 * kRate : 20.0 * kBurst;
           },

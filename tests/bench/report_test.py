@@ -137,7 +137,7 @@ class VoidTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
-    def test_is_markdown_of_one_line_a_row(self):
+    def test_is_markdown_with_one_line_per_row(self):
         rounds = rates(unary=[90_000], noop=[100_000])
         rounds[0]["unary"].sources = {"STORE": 3, "DENY_CACHE": 1}
         header, _, row = markdown([ROW], [line_of(ROW, rounds)]).splitlines()
@@ -318,7 +318,7 @@ process_open_fds 17
         self.assertEqual(call.script, b'local ARGV = { "\\000\\055" }\nreturn #ARGV')
         self.assertEqual(call.keys, [b"{a/__rand_int__}:k"])
 
-    def test_a_request_has_the_bytes_of_grpc(self):
+    def test_a_request_is_encoded_as_in_grpc(self):
         self.assertEqual(
             loads.grpc_frame(loads.check_request("/pay", "42")),
             b"\0\0\0\0\x25" b"\x0a\x05bench" b"\x12\x10\x0a\x08endpoint\x12\x04/pay"
@@ -371,7 +371,7 @@ class CommandLineTest(unittest.TestCase):
     def test_help_lists_flags_and_builds_nothing(self):
         result = self.run_script("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for flag in ("--seconds", "--rounds", "--cases", "--json", "--versus"):
+        for flag in ("--seconds", "--warm-up", "--rounds", "--cases", "--json", "--versus"):
             self.assertIn(flag, result.stdout)
 
     def test_the_error_for_a_wrong_value_names_the_flag_and_what_is_allowed(self):

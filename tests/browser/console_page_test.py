@@ -303,7 +303,7 @@ class PageTest(unittest.TestCase):
 
 @unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "SLUICE_PICTURES is not set")
 class PicturesTest(unittest.TestCase):
-    def test_pictures_of_the_documents_are_made(self):
+    def test_pictures_for_the_documents_are_made(self):
         folder = pathlib.Path(os.environ["SLUICE_PICTURES"])
         home = running.directory()
         os.environ["XDG_RUNTIME_DIR"] = str(home)  # the servers' admin sockets

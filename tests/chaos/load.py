@@ -21,8 +21,8 @@ class Tally:
         self.sent = self.allowed = self.denied = 0
         self.sources = collections.Counter()
         self.errors = collections.Counter()
-        self.messages = {}  # by error code, the first message
-        self.lost = 0  # an upper bound of the checks without an answer because their server died
+        self.messages = {}  # the first message of each error code
+        self.lost = 0  # at most this many checks got no answer because their server died
 
     def add(self, run, was_lost):
         if was_lost:

@@ -88,8 +88,8 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # In each outage, servers may admit the limit once more. If Redis loses its data, Redis may
-        # also admit the limit once more.
+        # In each outage, the servers together may admit up to the limit again. If Redis loses its
+        # data, Redis may also admit up to the limit again.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
                         f"/local admits at most {limits} times its limits")
@@ -117,8 +117,8 @@ class Round:
 
     def judge_lateness(self):
         """Demands that no check takes longer than redis.timeout + 5 ms + the lateness of its loop.
-        If the loop was late by at least half of redis.timeout, the sum has redis.timeout and the
-        lateness twice."""
+        If the loop was late by at least half of redis.timeout, redis.timeout and the lateness count
+        twice in this sum."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),
@@ -133,9 +133,9 @@ class Round:
         self.row.demand(self.row.count["late"] == 0, "no answer is late")
 
     def judge_strict(self, tally):
-        """Demands that Redis counts exactly the units that it admitted. Exceptions: it may also
-        count checks whose outcome is unknown, and it may count less if the fault loses data. This
-        finds checks that are sent twice or not counted."""
+        """Demands that Redis counts exactly the units that it admitted. Exceptions: Redis may
+        also count checks whose outcome is unknown. If the fault loses data, Redis may count fewer
+        units. This finds checks that are sent twice or not counted."""
         count = self.row.count
         increases = list(self.increases())
         unknown = sum(increase["sluice_redis_unknown_outcomes_total"] +
@@ -143,7 +143,8 @@ class Round:
         count["strict"] = tally.allowed
         count["unknown"] = int(unknown) + tally.lost
         self.row.demand(self.fault.kills_servers or tally.lost == 0, "no server dies by itself")
-        least = 0 if self.fault.forgets else tally.allowed - self.fault.may_lose * count["faults"]
+        least = 0 if self.fault.forgets else max(
+            0, tally.allowed - self.fault.may_lose * count["faults"])
 
         def is_settled():  # late charges have been undone
             count["counted"] = self.stand.servers.auditor.counted(self.name)
@@ -158,7 +159,7 @@ class Round:
 
 
 def buckets(metrics, name):
-    """The buckets that are not empty: by their bounds, the number of observations."""
+    """The number of observations in each bucket that is not empty, by the bucket's bounds."""
     bounds = sorted((float(bound), value) for key, value in metrics.items()
                     for bound in re.findall(rf'^{name}_bucket{{le="(.+)"}}$', key))
     found, lower, below = {}, 0.0, 0.0

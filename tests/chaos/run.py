@@ -37,8 +37,8 @@ def options():
     parser.add_argument("--seconds", type=float, default=3,
                         help="seconds of load for each fault (default 3)")
     parser.add_argument("--soak", type=float, default=0,
-                        help="instead, run a soak test of this many seconds: the same servers "
-                             "throughout, and a fault every 5 s")
+                        help="run a soak test of this many seconds: the faults repeat, one "
+                             "every 5 s, on the same servers; --seconds has no effect")
     parser.add_argument("--fault", choices=FAULTS, action="append", help="run only this fault")
     parser.add_argument("--rate", type=float, default=2400, help="checks a second (default 2400)")
     parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
@@ -54,7 +54,7 @@ def options():
 
 def load_faults(names):
     faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
-    # Faults of the same stand run one after the other.
+    # All faults of a stand run before the faults of the next stand.
     return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))
 
 
@@ -64,8 +64,8 @@ class Chaos:
         self.stands = {}
         self.rounds = 0
         self.rows = {}
-        # A limit is half of the units that the average user requests. A sliding_log holds at most
-        # 10,000.
+        # A limit is half of the units that the average user requests, but at least 5 and at most
+        # 10,000, the largest limit of a sliding_log.
         users = {"strict": servers.STRICT, "local": servers.LOCAL}
         self.limits = {endpoint: max(5, min(10_000, int(
             chosen.rate * SHARES[endpoint] * seconds / users[endpoint] / 2))) for endpoint in users}

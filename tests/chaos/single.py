@@ -10,7 +10,8 @@ from stand import Stand
 
 
 class Single(Stand):
-    """One Redis with the host name redis.test. The name resolves to it or to a gate before it."""
+    """One Redis with the host name redis.test. The name resolves to Redis, or to a gate in front
+    of Redis."""
 
     GATE = "127.0.0.2"
     ADDRESSES = ("127.0.0.1", "127.0.0.3")
@@ -46,7 +47,7 @@ class Single(Stand):
         return ask(self.socket, *words)
 
     def set_clock(self, seconds):
-        """Sets how far Redis' clock is ahead."""
+        """Sets how many seconds Redis' clock is ahead of the machine's clock."""
         with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 

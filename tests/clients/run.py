@@ -37,7 +37,8 @@ This program runs CLIENT with the given ARGUMENTs, followed by these flags:
 
 If a client prints the line `@kill` or `@stop`, the server gets SIGKILL or SIGTERM. When the server
 has been restarted on the same port, the client receives the line `started` on its standard input.
-The flag `--only NAME,NAME` names the tests to run. This program passes it with --tls.
+The flag `--only NAME,NAME` names the tests to run. If --tls is given, this program passes the flag
+to leave out keepalive.
 """
 
 import argparse

@@ -89,7 +89,7 @@ TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests_CauseWarnings) {
   EXPECT_THAT(warnings("{cost: 2, requests: 1, tokens: 1, posts: 1, cents: 3}"), IsEmpty());
 }
 
-TEST(RuleWarnings, WeightThatTheLimitCannotHold_CausesAWarning) {
+TEST(RuleWarnings, WeightThatTheLimitNeverAdmits_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 10/s, burst: 3000, counts: {in: "
                                "3000, out: 3001}}"),
               ElementsAre("rules[0].limits[0]: never admits a request with \"out\": an amount "

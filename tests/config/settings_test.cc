@@ -229,7 +229,8 @@ TEST(Settings_CallersWrong, ErrorNamesPlaceAndAllowedValues) {
            {"callers: {a: {token_file: [t], domains: d}}\n",
             "callers.a.token_file: found a list; allowed is a file"},
            {"callers: {a: {token_file: /t, domains: [x, \"\"]}}\n",
-            "callers.a.domains[1]: found \"\"; allowed is a text or a list"},
+            "callers.a.domains[1]: found \"\"; allowed is a text or a list of at least one text; "
+            "a text must not be empty"},
            {"callers: {a: {token_file: /t, domains: []}}\n",
             "domains: found a list; allowed is a text or a list of at least one text"},
            {"callers: {a: {token_file: /t, domains: d, may: [spend]}}\n",

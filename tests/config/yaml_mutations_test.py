@@ -41,7 +41,7 @@ rules:
 ACCEPTED = {
     "found character '\\t' that cannot start any token":
         "YAML 1.2 (6.1, 6.2) forbids a tab only in indentation, and there libyaml refuses it; "
-        "between tokens, a tab separates like a space",
+        "between tokens, a tab is allowed like a space",
 }
 
 

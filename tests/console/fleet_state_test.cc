@@ -97,7 +97,7 @@ TEST(FleetState, Latencies_AreQuantilesOfAllServers) {
               Optional(DoubleNear(2000, 1)));  // beyond the bounds
 }
 
-TEST(FleetState, HistogramsWithOtherBounds_AreLeftOut) {
+TEST(FleetState, HistogramWhoseBoundsDifferFromTheFirst_IsLeftOut) {
   const auto fleet =
       MergeOf({Server("a", "check_latency { bounds: 0.001 counts: [10, 0] }"),
                Server("b", "check_latency { bounds: [0.5, 0.6] counts: [10, 10, 10] }")});

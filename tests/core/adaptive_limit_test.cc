@@ -1,5 +1,5 @@
-// A limit that follows the load: the value on which it settles, and the events that move it. The
-// services are simulated, and each run is the same.
+// A limit that adapts to the load: the value at which it settles, and the events that change it.
+// The services are simulated, and all runs are identical.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -128,7 +128,7 @@ class Overloaded {
 
 // With 40 servers, 66 is the largest number of slots with which 90 % of the calls (the limit's
 // `share`) take at most 300 ms. tests/bench/adaptive_laws.py computes this number.
-TEST(AdaptiveLimit, Overload_LimitSettlesNearTheLargestThatKeepsTheShare) {
+TEST(AdaptiveLimit, Overload_LimitSettlesNearTheLargestValueThatKeepsTheShare) {
   Overloaded service(40);
   service.RunFor(seconds(20));
   EXPECT_NEAR(service.MeanLimit(seconds(30)), 66, 66 * 0.15);

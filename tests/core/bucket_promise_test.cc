@@ -86,8 +86,8 @@ std::int64_t GivenBack(const UndoHistory& history, Time begin, Time end) {
   return units;
 }
 
-// Considers only checks that were undone later. Returns the start of the longest time up to `begin`
-// in which at least one of them was always under way.
+// Considers only checks that were undone later. Returns the start of the longest interval that ends
+// at `begin` and during which at least one of these checks was always under way.
 Time UnderWaySince(const UndoHistory& history, Time begin) {
   for (bool earlier = true; earlier;) {
     earlier = false;
@@ -195,7 +195,8 @@ TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextWaits) {
   EXPECT_EQ(counter.Consume(1, seconds(2)).wait, seconds(2));
 }
 
-// This bucket's debt is at most the tokens of ten minutes, even if a caller would wait longer.
+// This bucket's debt is at most the tokens that it gains in ten minutes, even if a caller would
+// wait longer.
 TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
   SimulatedCounter counter(
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});

@@ -28,7 +28,7 @@ class ChargeTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, ChargeTest, testing::ValuesIn(LimitsWith(Mode::kCharge)),
                          testing::PrintToStringParamName());
 
-TEST_P(ChargeTest, AnyCharge_ReportsTheDecisionOfConsume_TakesTheUnits) {
+TEST_P(ChargeTest, AnyCharge_ReportsWhatConsumeWouldDecide_TakesTheUnits) {
   Arrivals arrivals(4);
   SimulatedCounter counter(GetParam().limit);
   int denied = 0;
@@ -55,8 +55,8 @@ TEST_P(ChargeTest, ChargeBeyondTheMaximum_ExcessIsDroppedAndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket limits a charge as if each unit had the highest price, that of a cold bucket.
-  // So the first charge leaves some room.
+  // A warming bucket limits a charge as if each unit had the price of a cold bucket, which is the
+  // highest price. So the first charge leaves some room.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
   EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
@@ -66,8 +66,8 @@ TEST_P(ChargeTest, ChargeBeyondTheMaximum_ExcessIsDroppedAndReported) {
 struct DebtRow {
   const char* what;
   Limit limit;
-  std::int64_t charged;  // of the kMaxCost units
-  Duration retry_after;  // of a check of one unit after the charge
+  std::int64_t charged;  // how many of the kMaxCost units are charged
+  Duration retry_after;  // for a check of one unit, after the charge
 };
 
 TEST(Charge, DebtIsBounded_RetryAfterIsTheEndOfTheDebt) {

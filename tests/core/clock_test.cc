@@ -29,7 +29,8 @@ class ClockTest : public testing::TestWithParam<NamedLimit> {
     return {};
   }
 
-  // Whether the limit's windows are aligned to the clock. Another clock then has other windows.
+  // Whether the limit's windows are aligned to the clock. If they are, they change when the clock
+  // is replaced.
   static bool IsOfTheClock() {
     const auto* const window = std::get_if<FixedWindow>(&GetParam().limit);
     return window != nullptr && window->align != FixedWindow::Align::kFirst;
@@ -86,8 +87,8 @@ TEST_P(ClockTest, ManyStepsBack_LengthenTheWaitByAtMostTheSkew) {
   EXPECT_LE(verdict.retry_after, edge + kMaxSkew);
 }
 
-// A clock that jumps, and a stopwatch that counts the forward steps and ignores the others. In the
-// stopwatch's time, every promise holds in every interval.
+// A clock that jumps, and a stopwatch that adds up the clock's steps forward and ignores its steps
+// back. In the stopwatch's time, every promise holds in every interval.
 class JumpingClockTest : public ClockTest {
  protected:
   void Jump() {
@@ -135,9 +136,9 @@ TEST_P(JumpingClockTest, Counter_KeepsItsPromise_AndIsNeverStuck) {
   EXPECT_TRUE(counter_.Consume().admitted);
 }
 
-// After the clock was replaced, it is unknown which part of the check has drained, so an undo gives
-// nothing back. Computing that part would also overflow: at a high rate, the distance between the
-// clocks times the rate exceeds 64 bits.
+// After the clock was replaced, it is unknown how many of the check's units have drained, so an
+// undo gives nothing back. Computing that number would also overflow: at a high rate, the product
+// of the rate and the difference between the clocks exceeds 64 bits.
 TEST(LeakyBucket, ClockWasReplacedSinceTheCheck_UndoGivesNothingBack) {
   for (const bool delays : {false, true}) {
     LeakyBucket limit{.rate = 1'000'000, .period = seconds(1), .queue = 9};

@@ -15,7 +15,7 @@ namespace sluice {
 struct NamedLimit {
   std::string name;
   Limit limit;
-  // After an admitted check of at most 3 units: the longest time for which a cost of 1 is denied.
+  // The longest time for which a cost of 1 is denied after an admitted check of at most 3 units.
   Duration longest{};
 };
 

@@ -40,7 +40,7 @@ class GrantModel {
   struct Holder {
     bool prefetches = false;  // whether its rules have `prefetch`
     double clock_rate = 1;    // of its own clock
-    int life = 0;             // incremented when it is killed
+    int life = 0;             // incremented when the holder is killed
     bool asks = false;
     Grant held{};
     std::int64_t left = 0;
@@ -79,7 +79,8 @@ class GrantModel {
   std::multimap<Duration, std::function<void()>> events_;
   std::vector<Holder> holders_;
   std::optional<CounterState> state_;
-  std::map<Duration, Duration> steps_;  // of Redis' clock: true time of a step, sum so far
+  // The steps of Redis' clock: the true time of each step → the sum of the steps so far.
+  std::map<Duration, Duration> steps_;
   std::vector<Use> uses_;
   std::int64_t grants_ = 0;
   std::int64_t used_from_grants_ = 0;

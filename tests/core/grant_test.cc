@@ -26,8 +26,8 @@ int Schedules() {
   return wanted != nullptr ? std::atoi(wanted) : 300;
 }
 
-// The largest excess of the units in any interval over rate · length / period. The excess is
-// multiplied by the period, so that it is a whole number.
+// For each interval, subtracts rate · length / period from the units used. Returns the largest
+// difference, multiplied by the period, so that it is a whole number.
 std::int64_t MostBeyondRate(const std::vector<GrantModel::Use>& uses) {
   std::int64_t excess = 0;
   std::int64_t most = 0;

@@ -1,6 +1,6 @@
 // Compares borrowing and warming buckets with the timings in the documentation of Guava's
 // RateLimiter, and warming buckets also with Guava's formulas. ReferenceWarmingUp implements these
-// formulas as a comment in SmoothRateLimiter.java derives them: the price of stored permits is an
+// formulas. A comment in SmoothRateLimiter.java derives them: the price of stored permits is an
 // integral.
 #include <gtest/gtest.h>
 
@@ -179,7 +179,7 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
   }
 }
 
-TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostTheRateAndTheLastCost) {
+TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostRateTimesLengthPlusLastCost) {
   for (const std::int64_t rate : {7, 10}) {
     WarmingBucket limit = kWarming;
     limit.rate = rate;

@@ -70,9 +70,9 @@ struct Drip {
   Duration period{};
   bool last_is_free = false;  // the last passage of an interval does not count
 };
-// The largest excess of the units in any interval over rate · length / period. The excess is
-// multiplied by the period, so that it is a whole number. Times are rounded to whole µs, so each
-// interval is made 1 µs longer.
+// For each interval, subtracts rate · length / period from the units that count. Returns the
+// largest difference, multiplied by the period, so that it is a whole number. Times are rounded to
+// whole µs, so each interval is made 1 µs longer.
 inline std::int64_t MostBeyond(const Passages& passed, const Drip& drip) {
   std::int64_t most = 0;
   for (std::size_t from = 0; from < passed.size(); ++from) {

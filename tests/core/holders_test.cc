@@ -81,7 +81,7 @@ TEST(Holders, RandomChanges_AnswersAreTheSameAsThoseOfAList) {
   }
 }
 
-TEST(Holders, RemoveExpired_RemovesTheFirstSlotsUpToTheMaximum) {
+TEST(Holders, RemoveExpired_RemovesUpToTheMaximum_EarliestFirst) {
   Holders holders;
   for (int i = 1; i <= 5; ++i) holders.Set(Id(i), {Time(seconds(i)), 2});
   EXPECT_EQ(holders.RemoveExpired(Time(seconds(4)), 5), 5);  // slots

@@ -81,7 +81,7 @@ class EveryShare : public testing::TestWithParam<NamedLimit> {
 // an outage.
 TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanTheStoreWould) {
   if (std::holds_alternative<Concurrency>(GetParam().limit))
-    return;  // these counters are seeded as new
+    return;  // each server starts these counters without holders
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     SimulatedCounter store = Busy(seed);
     Arrivals arrivals(seed + 1000);

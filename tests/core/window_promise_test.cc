@@ -112,7 +112,7 @@ TEST_P(SlidingWindowTest, DeniedCheck_LogThatIsOneSegmentLongerDeniesItToo) {
   }
 }
 
-TEST_P(SlidingWindowTest, GreedyCaller_GetsAtLeastTheLimitPerWindowPlusSegment) {
+TEST_P(SlidingWindowTest, GreedyCaller_GetsAtLeastTheLimitInTheTimeOfAWindowAndASegment) {
   const auto times =
       1 + (seconds(10) - Duration(1)) / (segment_ * (GetParam() + 1) + milliseconds(1));
   EXPECT_GE(UnitsOfGreedyCaller(limit_), 10 * times);

@@ -129,7 +129,7 @@ def check(root):
 
 
 def plant(root):
-    """Writes a tree of documents without a fault."""
+    """Writes a tree of documents that have no faults."""
     (root / "docs").mkdir()
     (root / "src").mkdir()
     (root / ALERTS).parent.mkdir(parents=True)
@@ -164,12 +164,20 @@ def no_walk(root):
     page.write_text(page.read_text(encoding="utf-8").replace("a metric", "metrics"), encoding="utf-8")
 
 
+def late_command(root):
+    """Moves a command to the line after the first screen."""
+    page = root / "README.md"
+    text = page.read_text(encoding="utf-8").replace("scripts/test.sh ", "")
+    page.write_text(text + "\n" * (FIRST_SCREEN - 1) + "scripts/test.sh\n", encoding="utf-8")
+
+
 FAULTS = [
     (lambda root: None, None),
     (append("docs/performance.md", "[z](gone.md)"), "docs/performance.md: gone.md does not exist"),
     (append("docs/new.md", "new"), "README.md: has no link to docs/new.md"),
     (append("docs/README.md", ""), "docs/README.md: must not exist; README.md is the only index"),
     (append("README.md", "\n" * 200), "README.md: has 201 lines; fewer than 200 are allowed"),
+    (late_command, "README.md: scripts/test.sh is not in the first 45 lines"),
     (append("README.md", "8/s"), "README.md: 8/s is not in docs/performance.md"),
     (append("docs/redis.md", "`sluice_b_total`"),
      "docs/redis.md: sluice_b_total is not in docs/operations.md"),
@@ -178,6 +186,8 @@ FAULTS = [
      "docs/reliability.md: no log line says 'it mends'"),
     (append("docs/deploy.md", "| SluiceOn | x |\n"),
      f"docs/deploy.md: SluiceOn differs from {ALERTS}"),
+    (append(ALERTS, "- alert: SluiceNew\n  labels: {severity: ticket}\n"),
+     f"docs/deploy.md: SluiceNew differs from {ALERTS}"),
     (append("docs/deploy.md", "| SluiceOff | x |\n"),
      f"docs/deploy.md: SluiceOff differs from {ALERTS}"),
     (no_walk, "docs/architecture.md: '… a metric?' is missing or links fewer than 3 files"),

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Tests the commands in the documents. This test runs the commands of the pages in RUN_HERE, except
-those in ELSEWHERE. It checks that other files run the commands of FOLLOWED and ELSEWHERE. On other
-pages, it does not check the commands of the tool `sluice`.
+those in ELSEWHERE. It checks that other files run the commands in ELSEWHERE and those of the pages
+in FOLLOWED. On all other pages, it does not check the commands of the tool `sluice`.
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
@@ -114,7 +114,7 @@ def is_elsewhere(command):
 
 
 def quick(command):
-    """The command, but a load is very short, and a server is ready before the next command."""
+    """The command, changed: it runs a load only briefly, or waits until its server is ready."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.startswith("sluice console"):  # runs until a signal ends it

@@ -1,5 +1,5 @@
-// What the answers of Envoy's service contain besides decisions, with every store: headers, errors,
-// metadata and quotas. Also metrics and reloads. decisions_test.cc names the stores.
+// The answers of Envoy's service, with every store: headers, errors, metadata and quotas. Also
+// metrics and reloads. decisions_test.cc tests the decisions and names the stores.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -148,8 +148,8 @@ TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsCounted) {
   ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
 }
 
-// A handler serves one call after another. A canceled call must not leave the handler without
-// checks, because then the handler would allow the next call.
+// A handler serves one call after another. If a canceled call left `canceled_` set, the handler
+// would start no checks for the next call, and would allow it.
 TEST_P(RlsTest, CallAfterACanceledCall_IsDecided) {
   Serve(kHitRules);
   pb::RateLimitRequest request = RequestOf("d; k=many");

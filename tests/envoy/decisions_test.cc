@@ -72,7 +72,7 @@ descriptors:
       {"d; a=x,b=allowed", "OK; OK"},
       {"d; a=1", "OK; OK"},  // exact, without a limit
       {"d; a=1,b=one", "OK; OK 10/11 minute 20s"},
-      {"d; a=1,b=y", "OK; OK"},  // no backtracking to `a` without a value
+      {"d; a=1,b=y", "OK; OK"},  // no backtracking to the `a` that has no value
       {"d; b=y,a=x", "OK; OK"},  // the order of entries matters
       {"d; a=x,x=1,b=y", "OK; OK"},
       {"d; free", "OK; OK inf"},
@@ -147,7 +147,7 @@ TEST_P(RlsTest, Hits_AreCounted_NegativeHitsAreRefunded) {
       {"d; k=b *0", "OK; OK 0/10 minute 20s"},
       {"d; k=b -4", "OK; OK 4/10 minute 20s"},
       {"d; k=b *4", "OK; OK 0/10 minute 20s"},
-      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // not below zero
+      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // the count does not fall below 0
       {"d; k=b", "OK; OK 9/10 minute 20s"},
       {"d; k=new -5", "OK; OK 10/10 minute 20s"},
       {"d; k=new *10", "OK; OK 0/10 minute 20s"},

@@ -62,7 +62,7 @@ DiscoveryResponse ResponseOf(const std::string& version, const std::vector<RateL
   return response;
 }
 
-// Sends the responses that the test gives it, and records the client's requests.
+// Sends the responses that the test passes to Send, and records the client's requests.
 class ControlPlane final : public AggregatedDiscoveryService::Service {
  public:
   explicit ControlPlane(int port = 0) { Start(port); }

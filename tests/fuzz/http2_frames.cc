@@ -1,5 +1,5 @@
-// After a client's preface, bytes arrive at once or in pieces. Nothing crashes. When the connection
-// is closed, no call is left.
+// After a client's preface, bytes arrive in one piece or in several. Nothing crashes. When the
+// connection is closed, no call is left.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,4 +1,4 @@
-// The bytes of an HTTP client arrive at once or in pieces. Requests are read without a crash.
+// The bytes of an HTTP client arrive in one piece or in several. Requests are read without a crash.
 // ParseAuthRequest turns each request into either a check that consumes or an error.
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ void Ask(const HttpRequest& request) {
   if (parsed && check.demand.mode != Mode::kConsume) std::abort();
 }
 
-// Reads requests until the input ends or one is refused.
+// Reads requests until the input ends or a request is refused.
 void Read(std::string_view input, std::size_t piece) {
   std::optional<RequestReader> reader(std::in_place);
   std::string pending;

@@ -1,5 +1,5 @@
-// A `Node` that has logged in and waits for replies receives bytes, at once or in pieces. It hands
-// back each check and each reset exactly once.
+// A `Node` that has logged in and waits for replies receives bytes, in one piece or in several. It
+// hands back each check and each reset exactly once.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

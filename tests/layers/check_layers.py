@@ -128,7 +128,7 @@ def faults_of_file(src, path):
                 yield number, fault
         code = line.split("//")[0]
         if ASKS_THE_TIME.search(code) and relative not in ("base/clock.h", "base/clock.cc"):
-            yield number, "only base/clock may read the time; take a Time, Clock or SteadyTime"
+            yield number, "only base/clock may read the time; use its types and functions"
 
 
 def unit_of(path):

@@ -102,7 +102,7 @@ TEST_F(AdaptiveLeaseTest, StoreFails_ServerUsesItsShareOfTheLastLimit) {
   EXPECT_EQ(LimitNow(), (limit + 1) / 2);
 }
 
-TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeOfTheTake_AndParsesBack) {
+TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeWhenTheLeaseWasTaken_AndIsParsed) {
   const std::string id = Take(1);
   const auto name = LeaseName::Parse(id);
   ASSERT_TRUE(name);
@@ -189,7 +189,7 @@ TEST_F(AdaptiveLeaseTest, MinIsRaised_LimitIsTheNewMinAndRisesFromIt) {
   EXPECT_GT(LimitNow(), 30) << "the limit rises from 30, not from 20";
 }
 
-TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesAtOnce) {
+TEST_F(AdaptiveLeaseTest, LimitIsRaisedAndMinLowered_NothingChangesImmediately) {
   Use(Between(4, 20));
   Rise();
   const std::string id = Take(20);

@@ -175,7 +175,7 @@ TEST_F(ModelTest, UnknownDomain_AnswerNamesTheAmounts_DomainIsNoLabel) {
   EXPECT_THAT(metrics_.Render(), testing::Not(HasSubstr("shoop")));
 }
 
-// A caller should learn of a misspelled name even if its request is blocked.
+// A caller should learn of a misspelled name even if the request is blocked.
 TEST_F(AmountsTest, BlockedRequest_AnswerNamesUncountedAmounts) {
   Rule blocked = RuleOf("blocked", {});
   blocked.limits.effect = Limits::Effect::kBlocked;

@@ -72,7 +72,7 @@ TEST_F(LimiterTest, PerHasChanged_CountersAreNotShared) {
   EXPECT_EQ(Check({{"user", "1"}, {"org", "42"}}).limits.at(0).verdict.remaining, 4);
 }
 
-TEST_F(LimiterTest, SeveralLimitsDeny_AnswerHasTheLongestRetryAfter_NoneIfOneNeverAdmits) {
+TEST_F(LimiterTest, SeveralLimitsDeny_RetryAfterIsTheLongest_AbsentIfOneLimitNeverAdmits) {
   SetRules({RuleOf("a", {PerMinute(1), FixedWindow{.limit = 1, .window = seconds(600)}}),
             RuleOf("b", {PerMinute(5)})});
   Check();

@@ -62,8 +62,8 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit) {
 }
 
 // The store denied a check that takes 3 units of counter "k" and 5 units of counter "l". Only "l"
-// denied.
-TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt) {
+// had too few units.
+TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAtLeastAsManyOfItsUnits) {
   struct Asks final : StoreCheck {
     Asks(std::int64_t first, std::int64_t second) {
       counters.push_back({.key = "k", .limit = &kLimit, .units = first, .verdict = {}});
@@ -368,7 +368,7 @@ TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
   EXPECT_EQ(Ask("a").source, Source::kDenyCache);
 }
 
-TEST_F(DenyCacheTest, RefundResetOrNewRules_VoidDenials) {
+TEST_F(DenyCacheTest, RefundOrResetOrNewRules_DenialIsForgotten) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kRefund).decision, Decision::kAllowed);
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a refund";

@@ -169,7 +169,7 @@ TEST_F(FallbackTest, ShadowRule_IsIgnoredDuringOutage) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
-TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_AllButLocalChargesAreCountedAsLost) {
+TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_AreCountedAsLostExceptLocalCharges) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -199,7 +199,7 @@ TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_AllButLocalChargesAreCo
   }
 }
 
-TEST_F(FallbackTest, Charge_AnotherRuleDenies_LocalCounterCountsIt_TheOtherLosesIt) {
+TEST_F(FallbackTest, Charge_AnotherRuleDenies_LocalRuleCountsTheCharge_OtherRuleLosesIt) {
   SetRules(
       {WithPolicy("local", OnStoreFailure::kLocal, 10), WithPolicy("no", OnStoreFailure::kDeny)});
   EXPECT_EQ(Ask(RequestOf(Mode::kCharge, 3)).decision, Decision::kDenied);
@@ -317,7 +317,7 @@ TEST_F(FallbackTest, CheckIsNotAdmitted_LateAdmissionByTheStoreIsUndone) {
   }
   SetRules({WithPolicy("r", kLocal, 0)});
   Check();
-  EXPECT_TRUE(store_.late->undo) << "this server's own counter denied it";
+  EXPECT_TRUE(store_.late->undo) << "this server's own counter denied the check";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
   EXPECT_FALSE(store_.late->undo) << "a charge counts regardless of the decision";
@@ -437,7 +437,7 @@ TEST_F(FallbackMemoryTest, Charge_CountsUntilTheSeenWindowEnds) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(10)), 0);
 }
 
-TEST_F(FallbackMemoryTest, Charge_FallsWithThisServersShareOfTheRefill) {
+TEST_F(FallbackMemoryTest, Charge_ShrinksByThisServersShareOfTheRefill) {
   limit_ = TokenBucket{.rate = 2, .period = seconds(1), .burst = 100};
   fallback_.SetShare(Share::OfServer(2, 0));
   fallback_.RecordCharge("k", limit_, 10);

@@ -136,7 +136,7 @@ TEST_F(GrantTableTest, CheckThatMustAskTheStore_MayTakeWhatIsHeldHere) {
 
 // The server that gets the check holds no grant. The store denies because another server's grant
 // counts as taken.
-TEST_F(GrantTableTest, LargeCost_MustWaitForTheEndOfTheGrantsOfOthers) {
+TEST_F(GrantTableTest, LargeCost_MustWaitUntilGrantsOfOtherServersEnd) {
   const TokenBucket bucket{
       .rate = 100, .period = seconds(1), .burst = 1'000, .prefetch = kMaxPrefetch};
   SetRules(shop_, {RuleOf("all", {bucket})});

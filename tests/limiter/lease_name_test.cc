@@ -25,7 +25,7 @@ LeaseName Name(const std::vector<std::string_view>& keys) {
   return name;
 }
 
-TEST(LeaseName, ToTextAndBack_IsEqual) {
+TEST(LeaseName, ToTextAndBack_IsUnchanged) {
   const std::vector<std::vector<std::string_view>> key_lists = {
       {kKey},
       {kKey, "sluice:{shop/jobs/ann}:concurrency.2", "sluice:{a/user=%20}r:concurrency.A-b_c.13"},
@@ -92,7 +92,7 @@ LeaseName NameOfUnits() {
   return name;
 }
 
-TEST(LeaseName, NameOfUnits_ToTextAndBack_IsEqual) {
+TEST(LeaseName, NameOfUnits_ToTextAndBack_IsUnchanged) {
   for (const bool local : {false, true}) {
     LeaseName name = NameOfUnits();
     name.local = local;

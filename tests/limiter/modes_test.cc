@@ -52,7 +52,7 @@ TEST_F(ModesTest, Charge_BeyondTheMaximumDebt_IsDroppedAndReported) {
   SetRules({RuleOf("r", {TokenBucket{.rate = 1, .period = seconds(1), .burst = 5}})});
   const CheckAnswer answer = Charge(1'000);
   EXPECT_EQ(answer.decision, Decision::kDenied);
-  EXPECT_EQ(answer.limits[0].verdict.dropped, 1'000 - 5 - 600) << "ten minutes' worth of debt";
+  EXPECT_EQ(answer.limits[0].verdict.dropped, 1'000 - 5 - 600) << "the debt is 600 units";
   clock_.Advance(seconds(600));
   EXPECT_EQ(Check().decision, Decision::kDenied);
   clock_.Advance(seconds(1));

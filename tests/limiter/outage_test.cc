@@ -1,5 +1,5 @@
-// The admissions of a fleet while its store is down: at most the units that were left when the
-// servers last saw the counter, and only once. After the outage, the store counts them.
+// While its store is down, a fleet admits at most the units that were left when the servers last
+// saw the counter, and admits no unit twice. After the outage, the store counts the admitted units.
 #include "tests/limiter/outage_fixture.h"
 
 namespace sluice::test {
@@ -47,7 +47,7 @@ TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
   }
 }
 
-TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceItsLength) {
+TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceTheOutageLength) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();
   server(0).Peek();
@@ -56,7 +56,8 @@ TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceItsLength) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
   EXPECT_EQ(server(0).Peek().source, Source::kFallback);
   EXPECT_EQ(server(0).Ask(Mode::kCharge).source, Source::kStore);
-  EXPECT_EQ(server(0).Ask(Mode::kCharge, 1, true).source, Source::kFallback) << "it decides";
+  EXPECT_EQ(server(0).Ask(Mode::kCharge, 1, true).source, Source::kFallback)
+      << "the charge decides";
   clock_.Advance(std::chrono::milliseconds(40));
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
@@ -91,7 +92,7 @@ TEST_F(OutageTest, StallLongAgo_StoreDecidesEverything) {
   }
 }
 
-TEST_F(OutageTest, StallWithAdmissions_StoreDecidesAfterItIsCharged) {
+TEST_F(OutageTest, StallWithAdmissions_StoreDecidesAfterTheUnitsAreCharged) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
     Start(limit, 1);
@@ -171,7 +172,7 @@ TEST_F(OutageTest, StallThenLoss_LocalChecksStartFromTheStateAfterTheCharge) {
   EXPECT_EQ(server(0).TakeAll(), 20) << "half of 40";
 }
 
-// Other servers may not have charged yet.
+// Other servers may not have charged their units yet.
 TEST_F(OutageTest, StoreTakesACharge_ChecksStayLocalInTheGracePeriod) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
   Lose();
@@ -313,7 +314,7 @@ TEST_F(OutageTest, ShareChangesInAnOutage_NothingIsAdmittedTwice) {
   EXPECT_EQ(it.TakeAll(), 0);
 }
 
-TEST_F(OutageTest, BucketRefillsInAnOutage_FleetAdmitsItsRate) {
+TEST_F(OutageTest, BucketRefillsInAnOutage_FleetAdmitsTheAddedUnits) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   server(0).TakeAll();
   for (const auto& it : fleet_) it->Peek();
@@ -325,7 +326,7 @@ TEST_F(OutageTest, BucketRefillsInAnOutage_FleetAdmitsItsRate) {
   }
 }
 
-// The level of a bucket does not depend on the rate, but the time until it is full does.
+// If the rate changes, a bucket keeps its level, but the time until the bucket is full changes.
 TEST_F(OutageTest, RateChangedBeforeAnOutage_RemainingUnitsAreAdmitted) {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slow_tokens = tokens;
@@ -358,8 +359,9 @@ TEST_F(OutageTest, RateChangedBeforeAnOutage_RemainingUnitsAreAdmitted) {
   }
 }
 
-// One server of the fleet decides, at its share of the rate. The others admit nothing.
-TEST_F(OutageTest, BucketIsWarm_StaysWarmAtItsShare) {
+// A bucket with warmup cannot be divided. So only one server of the fleet admits units, at its
+// share of the rate.
+TEST_F(OutageTest, BucketIsWarm_StaysWarmAtTheServersShare) {
   Start(WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)});
   const auto take_for = [&](Duration duration) {
     std::int64_t taken = 0;

@@ -1,5 +1,5 @@
-// Units admitted without the store: how many of them still count until the store is charged with
-// them.
+// Tests how many of the units that a server admitted without the store still count until the store
+// is charged with these units.
 #include "limiter/pending_charges.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST(PendingCharges, UnitsOfABucket_AreRefilledAtThisServersShareOfTheRate) {
   }
 }
 
-// An override has a smaller limit on the same bucket. The override's units come first.
+// An override has a smaller limit on the same bucket. The override's units are added first.
 TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAdded_ChargedWithTheLargerLimit) {
   TokenBucket large{.rate = 1, .period = hours(1), .burst = 1000};
   TokenBucket small = large;

@@ -1,4 +1,4 @@
-// Leases granted during an outage: what must still be reported to the store.
+// Tests what must still be reported to the store about leases granted during an outage.
 #include "limiter/pending_leases.h"
 
 #include <gtest/gtest.h>

@@ -83,7 +83,7 @@ TEST(RecentStates, QuarterFull_EvictsAlmostNothing) {
   EXPECT_GE(held, kCounters * 99 / 100);
 }
 
-TEST(RecentStates, Full_EvictsEntriesThatCountNothingFirst) {
+TEST(RecentStates, Full_FirstEvictsEntriesThatCountNothing) {
   RecentStates states;
   SeenState exhausted = SeenAt(kNow, 0);
   exhausted.reset_at = kNow + std::chrono::days(1);

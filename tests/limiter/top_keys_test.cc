@@ -184,7 +184,8 @@ TEST(KeySketchTest, NoRoomForAKey_ReplacesTheLeastFrequentAndTakesItsCount) {
   EXPECT_EQ(sketch.most_missed(), 2U);
 }
 
-// A key that enters late begins with the count that it has missed on average.
+// Until a key gets an entry, its checks are missed. The entry begins with a count that is, on
+// average, the number of missed checks.
 TEST(KeySketchTest, KeysOfAFlood_AreCountedRightOnAverage) {
   constexpr int kKeys = 3'000, kTimes = 1'000;
   KeySketch sketch(1);

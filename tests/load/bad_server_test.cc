@@ -241,8 +241,8 @@ TEST(BadServer, AnswersNothing_ReceivesTheMaximumInFlight) {
   EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 1000, 20'000));
 }
 
-// 5,000 messages are due in 100 ms. If messages are batched for 100 us, that is about 1,000
-// batches.
+// 5,000 messages are due in 100 ms. If messages are batched for 100 us, the generator sends about
+// 1,000 batches.
 TEST(BadServer, OpenLoop_MessagesDueCloseTogetherAreSentTogether) {
   ScriptedServer server({.greeting = kWideOpen, .closes = false});
   Plan plan = PlanFor(server.address());

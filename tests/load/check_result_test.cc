@@ -109,7 +109,7 @@ void ExpectSame(const v1::CheckLimitResult& expected, const CheckResult& result)
   EXPECT_EQ(expected.error().request_id(), result.request_id);
 }
 
-TEST(ReadResponse, DamagedBytes_AreReadAsByTheGeneratedParser) {
+TEST(ReadResponse, DamagedBytes_AreReadAsTheGeneratedParserReadsThem) {
   Random random(42);
   int read = 0;
   int refused = 0;
@@ -143,7 +143,7 @@ TEST(ReadResponse, FieldsInAnyOrder_AreRead) {
   }
 }
 
-TEST(ReadResults, DamagedBytes_AreReadAsByTheGeneratedParser) {
+TEST(ReadResults, DamagedBytes_AreReadAsTheGeneratedParserReadsThem) {
   Random random(44);
   std::vector<CheckResult> results;
   int read = 0;
@@ -168,7 +168,7 @@ TEST(ReadResults, DamagedBytes_AreReadAsByTheGeneratedParser) {
   EXPECT_GT(refused, 5'000);
 }
 
-TEST(ReadResults, CutAnywhere_IsRefusedAsByTheGeneratedParser) {
+TEST(ReadResults, CutAnywhere_BothParsersAgree) {
   Random random(45);
   std::vector<CheckResult> results;
   for (int i = 0; i < 300; ++i) {

@@ -142,7 +142,7 @@ TEST(Generator, MoreInFlightThanTheServerAllows_IsRefused) {
   const auto generator = Generator::Start(plan);
   ASSERT_FALSE(generator);
   EXPECT_EQ(generator.error().message,
-            "--in-flight 7 with --connections 2: the server allows 3 calls a connection");
+            "--in-flight 7 with --connections 2: the server allows 3 calls per connection");
 }
 
 TEST(Generator, Batch_EachCheckIsCountedByItsResultOrError) {
@@ -245,6 +245,7 @@ TEST(Generator, StreamAnswersAnUnknownRequest_IsLost) {
     stream.Read(&frame);
     v1::CheckLimitsResponse response;
     response.add_results()->mutable_response()->set_request_id("elsewhere");
+    Decide(frame.checks(0), *response.add_results()->mutable_response());
     stream.Write(response);
     while (stream.Read(&frame)) {
     }
@@ -256,7 +257,7 @@ TEST(Generator, StreamAnswersAnUnknownRequest_IsLost) {
   EXPECT_EQ(stats.answered(), 0u);
   EXPECT_EQ(stats.errors.at(GrpcStatus::kInternal).first,
             "a result with the unknown request_id \"elsewhere\"");
-  EXPECT_NE(stats.lost, "");
+  EXPECT_EQ(stats.lost, "INTERNAL: a result with the unknown request_id \"elsewhere\"");
 }
 
 TEST(Generator, StreamEndedByTheServer_UnansweredChecksFail) {

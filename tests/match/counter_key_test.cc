@@ -69,7 +69,7 @@ TEST(CounterKey, Tag_ContainsTheCountedNames) {
   EXPECT_EQ(tag({{"in", 3}, {"out", 15}}), "fixed_window:1m=in,out");
   EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");
   EXPECT_EQ(tag({{"in", 1}}, "a.b"), "fixed_window:1m.a.b=in");
-  EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "differs from the tag of a and b";
+  EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "differs from the tag of two names";
   EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency")
       << "must not end like the key of a concurrency limit";
   EXPECT_EQ(tag({{"a b=", 1}, {"{,}", 1}}), "fixed_window:1m=a%20b=,%7B%2C%7D");
@@ -136,8 +136,8 @@ TEST(CounterKey, Colocate_SharesTheHashTag) {
   EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/ip=i}:");
 }
 
-// Takes every pair of short values made of special bytes, and of values near the length at which
-// keys are hashed. Each pair must have a different key.
+// Some values are short and consist of special bytes. The others have lengths near the length at
+// which keys are hashed. Each pair of values must have its own key.
 TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   std::vector<std::string> values{""};

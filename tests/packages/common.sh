@@ -38,7 +38,7 @@ make_debian() {
   rm -rf --one-file-system "$debian"
   logged bookworm debootstrap --variant=minbase bookworm "$debian"
   rm -rf "$debian"/var/cache/apt/archives/*.deb "$debian"/var/lib/apt/lists/*
-  # As in Debian's own images: no sync after each file.
+  # As in Debian's own images, dpkg does not sync after each file.
   echo force-unsafe-io >"$debian/etc/dpkg/dpkg.cfg.d/docker-apt-speedup"
   touch "$debian.complete"
 }

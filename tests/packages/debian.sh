@@ -51,7 +51,7 @@ hardened() {
   local found
   found=$(readelf --wide --file-header --program-headers --dynamic --dyn-syms "$1")
   for mark in 'Type: +DYN' GNU_RELRO 'FLAGS.* BIND_NOW' __stack_chk_fail@ '__[a-z]+_chk@'; do
-    grep -qE "$mark" <<<"$found" || fail "$1 is not hardened: $mark"
+    grep -qE "$mark" <<<"$found" || fail "$1 is not hardened: readelf shows no $mark"
   done
   echo "ok: $1 is hardened"
 }

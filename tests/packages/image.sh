@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/images.sh"
 
 megabyte=1000000
-limit=60 # megabytes over the base
+limit=60 # the image must add fewer megabytes to its base
 
 size_of() { du --summarize --bytes --one-file-system "$1" | cut -f1; }
 
@@ -43,8 +43,8 @@ for tool in gcc cc make cmake ninja python3; do
   [[ -z $(chroot "$files" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
 done
 over=$((($(size_of "$files") - $(size_of "$(buildah mount "$clean")")) / megabyte))
-((over < limit)) || fail "$over MB over its base; fewer than $limit are allowed"
-echo "ok: $over MB over its base"
+((over < limit)) || fail "the image adds $over MB to its base; fewer than $limit MB are allowed"
+echo "ok: the image adds $over MB to its base"
 
 read -r grpc http <<<"$(free_ports 2)"
 mapfile -t environment < <(config 'Env[]')
@@ -53,7 +53,8 @@ environment+=("SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http"
 mapfile -t entrypoint < <(config 'Entrypoint[]')
 mapfile -t health < <(config 'Healthcheck.Test[1:][]')
 
-# in_container COMMAND...: runs the command like a container engine with a read-only root.
+# in_container COMMAND...: runs the command in the image, on a read-only file system, like a
+# container engine.
 in_container() {
   # shellcheck disable=SC2016
   exec unshare --mount bash -euc '

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the Kubernetes objects. They are valid by the API's schema, and each kustomization lists all
-# files of its folder. Runs the containers of the sidecar example and of the fleet with TLS as
-# processes, with the users of the manifests: the servers serve only permitted callers.
+# Tests the Kubernetes objects. They must be valid against the API's schema, and each kustomization
+# must list all files of its folder. Runs the containers of the sidecar example and of the fleet with
+# TLS as processes, with the users of the manifests: the servers must serve only permitted callers.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

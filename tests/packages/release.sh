@@ -18,7 +18,9 @@ sluice-client-go-$version.tar.gz sluice_${version}_amd64.deb sluice_client-$vers
   "$(cd "$files" && printf '%s\n' ./* | LC_ALL=C sort | sed 's|^./||' | paste -sd ' ')"
 
 make_root released
-inside sh -c 'command -v cc c++ cmake' && fail "the clean Debian has a compiler"
+for tool in cc c++ cmake; do
+  inside sh -c "command -v $tool" && fail "the clean Debian has $tool"
+done
 cp "$files/sluice_${version}_amd64.deb" "$root/tmp/sluice.deb"
 read -r grpc http <<<"$(free_ports 2)"
 begin=$SECONDS

@@ -28,7 +28,7 @@ inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does no
 inline constexpr char kNoGoaway[] = "gRPC closes the connection without the required GOAWAY";
 inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
 inline constexpr char kGoodbye[] =
-    "our server closes the connection when a client that sent GOAWAY has all its answers";
+    "after a client's GOAWAY, our server closes the connection once all answers are sent";
 inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol requires 415";
 inline constexpr char kUnknown[] =
     "gRPC answers UNKNOWN to a missing or wrong field; our server answers 405 to a wrong method, "
@@ -47,7 +47,7 @@ inline constexpr char kResetsToo[] =
 inline constexpr char kLargeFields[] =
     "gRPC does not decode all of the fields, so it closes the connection; our server decodes all";
 inline constexpr char kWholeMessage[] =
-    "gRPC checks a message's size at its end; our server checks the size in the prefix";
+    "gRPC checks a message's size after its last byte; our server checks the size in the prefix";
 inline constexpr char kSameTurn[] = "our server drops unsent output when a call fails";
 inline constexpr char kTrailers[] =
     "gRPC ends the call when a request has trailers; our server ignores well-formed trailers";

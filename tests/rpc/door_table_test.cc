@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Door, DoorTest,
                            return std::get<1>(parameter.param).name + (grpcs ? "_Grpc" : "_Ours");
                          });
 
-TEST(DoorTable, Rows_HaveDistinctNamesAndReasonsForDifferences) {
+TEST(DoorTable, Rows_NamesAreDistinctAndDifferencesHaveReasons) {
   std::set<std::string> names;
   for (const DoorRow& row : AllRows()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;

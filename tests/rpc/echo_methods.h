@@ -16,7 +16,7 @@ struct Seen {
   std::atomic<int> drained = 0;       // OnDrain
   std::atomic<int> writable = 0;      // OnWritable
   std::atomic<int> received = 0;      // messages of streams
-  std::atomic<int> wrong_thread = 0;  // calls begun on another thread than the loop's
+  std::atomic<int> wrong_thread = 0;  // calls begun on a thread other than the loop's
 };
 
 // Unary methods and their responses:

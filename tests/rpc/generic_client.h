@@ -82,7 +82,7 @@ class ClientStream {
 
   bool Write(const std::string& message);
   // A write in two steps. StartWrite begins the write. AwaitWrite waits for its end, and returns
-  // false after `patience`.
+  // false if that takes longer than `patience`.
   void StartWrite(const std::string& message);
   bool AwaitWrite(std::chrono::milliseconds patience);
   bool HalfClose();

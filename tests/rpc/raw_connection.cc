@@ -35,8 +35,8 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-// The messages of a response in quotes, or the sizes of long messages, and the number of remaining
-// bytes.
+// The messages of a response as text: short messages in quotes, only the sizes of long messages,
+// and the number of bytes after the last whole message.
 std::string MessagesText(std::string_view data) {
   std::string text;
   while (data.size() >= 5) {

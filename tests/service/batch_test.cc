@@ -34,7 +34,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   AddCheck(batch, "4").mutable_max_wait()->set_seconds(-1);
   AddCheck(batch, "5").set_request_id(std::string(256, 'x'));
   AddCheck(batch, "6");
-  // This item is malformed before its request_id. Its error still has the request_id.
+  // In this item, a field before request_id is malformed. Its error still has the request_id.
   const std::string bytes =
       batch.SerializeAsString() + std::string("\x0a\x09\x0a\x04\xff\xff\xff\xff\x32\x01i", 11);
   const auto raw = CallRaw(channel_, "/sluice.v1.RateLimiter/CheckLimits", bytes);
@@ -55,7 +55,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   }
 }
 
-TEST_F(BatchTest, EmptyTooLargeOrMalformedBatch_ErrorNamesChecks) {
+TEST_F(BatchTest, EmptyTooLargeOrMalformedBatch_ErrorNamesTheChecksField) {
   v1::CheckLimitsRequest many;
   for (int i = 0; i < 1001; ++i) AddCheck(many, "42");
   for (const std::string& bytes :
@@ -74,6 +74,8 @@ TEST_F(BatchTest, LateAnswers_BatchWaitsForTheLast) {
   BatchReply reply;
   std::thread caller([&] { reply = Send(*stub_, batch); });
   ASSERT_TRUE(WaitUntil(seconds(10), [&] { return store_.held() == 10; }));
+  store_.ReleaseFirst(9);
+  threads_.RunOnEach([](net::EpollLoop&) {});  // the first 9 answers have come
   store_.Release();
   caller.join();
   ASSERT_TRUE(reply.status.ok());

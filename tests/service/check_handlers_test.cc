@@ -41,7 +41,8 @@ class CanceledHolders : public HandlersTest {
     limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
   }
 
-  // Takes one slot. REQUIRES: `slots` is at least 1
+  // Takes one slot, and expects that `slots` slots were free before.
+  // REQUIRES: `slots` is at least 1
   void ExpectFree(std::uint64_t slots) {
     call_.caller_gone = false;
     CheckLimitHandler handler(limiter_, buffer_);

@@ -52,7 +52,7 @@ class SwitchedStore final : public Store {
   }
 
   bool holding = false;
-  bool admitting = false;  // every check, without counting: counters allocate memory
+  bool admitting = false;  // admits all checks without counting, because counters allocate memory
   std::size_t submitted = 0;
 
  private:

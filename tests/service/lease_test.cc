@@ -66,7 +66,7 @@ TEST_F(LeaseTest, Check_SlotFree_AnswersWithALease) {
   EXPECT_NE(taken.lease().id(), Take("bob"));
 }
 
-TEST_F(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
+TEST_F(LeaseTest, Renew_HeldLease_ExpiresOneTtlAfterTheRenewal) {
   const std::string id = Take();
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(seconds(20));

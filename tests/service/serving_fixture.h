@@ -47,11 +47,9 @@ class HeldStore final : public Store {
     const MutexLock lock(mutex_);
     holding_ = true;
   }
-  void Release() {
-    for (const Held& it : Drop()) {
-      it.loop->Post([this, check = it.check] { store_.Submit(*check); });
-    }
-  }
+  void Release() { Continue(Drop()); }
+  // Releases only the first `count` checks. REQUIRES: at least `count` are held
+  void ReleaseFirst(std::size_t count) { Continue(Take(count)); }
   void Fail(StoreFailure failure) {
     for (const Held& it : Drop()) {
       it.loop->Post([failure, check = it.check] {
@@ -71,10 +69,23 @@ class HeldStore final : public Store {
     net::Loop* loop;
   };
 
+  void Continue(const std::vector<Held>& released) {
+    for (const Held& it : released) {
+      it.loop->Post([this, check = it.check] { store_.Submit(*check); });
+    }
+  }
+
   std::vector<Held> Drop() {
     const MutexLock lock(mutex_);
     holding_ = false;
     return std::exchange(held_, {});
+  }
+  std::vector<Held> Take(std::size_t count) {
+    const MutexLock lock(mutex_);
+    const auto end = held_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::vector<Held> taken(held_.begin(), end);
+    held_.erase(held_.begin(), end);
+    return taken;
   }
 
   Store& store_;

@@ -250,7 +250,7 @@ TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
     std::this_thread::sleep_for(milliseconds(300));
     return std::exchange(before, written) == written;
   }));
-  // gRPC and the kernel buffer some frames that the server has not read.
+  // Some frames that the server has not read are in buffers of gRPC and of the kernel.
   EXPECT_LT(written, kFrames / 2) << "the server has not stopped reading";
   ExpectServing();
   const auto status = caller.ReadToTheEnd();

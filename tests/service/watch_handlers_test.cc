@@ -61,7 +61,7 @@ TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLatestStatusWhenItReads) {
   }
   EXPECT_LT(call.unsent_bytes(), 100U);
   const std::size_t told = call.sent.size();
-  ASSERT_EQ("\x08\x02", call.sent.back()) << "the caller has not been told the latest status";
+  ASSERT_EQ("\x08\x02", call.sent.back()) << "the latest status must wait until the caller reads";
   call.ReadAll(*handler);
   EXPECT_EQ(told + 1, call.sent.size());
   EXPECT_EQ("\x08\x01", call.sent.back());

@@ -58,7 +58,7 @@ void Answers::OnOutcome(Call& call, const Caller::Outcome& outcome) {
 
 void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   if (batch.results_size() != static_cast<int>(call.questions.size())) {
-    return Break("a batch has another number of answers than checks");
+    return Break("a batch does not have as many answers as checks");
   }
   for (int i = 0; i < batch.results_size(); ++i) {
     const auto& result = batch.results(i);
@@ -72,7 +72,7 @@ void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   NoteOrder(call, batch);
 }
 
-// If checks of a batch have equal counters, the store decides them in the order of the batch.
+// If checks of a batch have the same counters, the store decides them in the order of the batch.
 void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
   std::map<std::string, std::int64_t> latest;
   for (int i = 0; i < batch.results_size(); ++i) {
@@ -96,8 +96,8 @@ void Answers::JudgeOrder() {
   Break(fmt::format("checks of {} were decided out of order", out_of_order_));
 }
 
-// The permitted errors: DEADLINE_EXCEEDED; and UNAVAILABLE if Redis may be failing and the rules'
-// policy for that is an error.
+// DEADLINE_EXCEEDED is always permitted. UNAVAILABLE is permitted if Redis may be failing and the
+// rules have `on_store_failure: error`.
 void Answers::JudgeError(const Call& call, const Question& question, int status) {
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
@@ -111,8 +111,8 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   Break(fmt::format("{} was answered with status {}", question.subject.endpoint, status));
 }
 
-// Without the time of the network and the time for which servers were stalled, an answer takes at
-// most 2 * `redis.timeout` + 5 ms. It needs the second `redis.timeout` if the loop was late.
+// An answer takes at most 2 * `redis.timeout` + 5 ms, not counting the time of the network and the
+// time for which servers were stalled. The second `redis.timeout` passes only if the loop was late.
 void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const Fleet& fleet = context_.fleet;
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);

@@ -31,7 +31,7 @@ std::int64_t UsedIn(const Deployment& redis, const std::string& name, Time now) 
   return used;
 }
 
-// Units of grants that servers did not return, whether they used them or not.
+// Units of grants that servers did not return, used or not.
 std::int64_t UnreturnedIn(const Deployment& redis, const std::string& name) {
   std::int64_t units = 0;
   redis.ForEachMaster([&](const Counters& counters) {

@@ -49,7 +49,7 @@ class Ledger {
   // Records units that may stay charged after an undo: the check took a lease, and the limit does
   // not refund in full.
   void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
-  // Called at the end: settling leases has changed what the counter holds by `least` to `most`.
+  // Called at the end: settlements have changed the counter by between `least` and `most` units.
   void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {
     accounts_[counter].settled_least += least;
     accounts_[counter].settled_most += most;

@@ -23,7 +23,7 @@ struct TrueCounter {
   std::string key;  // in Redis
   Limit limit;
   CounterState state;
-  Time matters_until;        // until then, checks depend on it
+  Time matters_until;        // until then, checks depend on `state`
   std::int64_t charged = 0;  // units, less those undone
   // Units given back, and units charged in addition, when leases of units were settled.
   std::int64_t given_back = 0;
@@ -46,8 +46,8 @@ class Model {
     return name_of_(limit, key);
   }
 
-  static constexpr int kNoServer = -1;  // a failover, or an expiry
-  static constexpr int kEnded = -2;     // a server that has crashed
+  static constexpr int kNoServer = -1;  // the change was a failover or an expiry
+  static constexpr int kEnded = -2;     // instead of the number of a server that has crashed
 
   // A check, or a part of a lease, whose units were given back.
   struct Undone {
@@ -64,7 +64,7 @@ class Model {
     CounterState state;  // after the change
     bool gives_back = false;
     bool settles = false;  // settles a lease, or returns a grant
-    bool opens = false;    // the counter is new under every limit
+    bool opens = false;    // the counter starts again, whatever its limit
     std::optional<Undone> undone{};
   };
   void Record(const std::string& counter, Change change);
@@ -84,7 +84,7 @@ class Model {
   // Whether a check would have been denied at some time in the period.
   bool Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
               const Period& period) const;
-  // Whether, during the period, calls that `server` did not send gave units back. Also true if the
+  // Whether a change that `server` did not make gave units back during the period. Also true if the
   // counter had another limit, whose rate may have added units.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
@@ -93,7 +93,7 @@ class Model {
   bool Settled(const std::string& counter, int server, const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time.
-  // Before the first change: the state of a new counter of `limit`.
+  // If no change is earlier than `at`, these include the state of a new counter of `limit`.
   std::vector<CounterState> StatesAt(const std::string& counter, const Limit& limit, Time at) const;
 
  private:
@@ -108,8 +108,8 @@ std::int64_t FreeIn(const Limit& limit, CounterState state, Time now);
 // Forgets which units servers hold by grants.
 void ForgetGrants(CounterState& state);
 
-// A copy that shares nothing with `state`. Of the leases that hold slots of `state`, the copy has
-// only those in `leases`.
+// A copy that shares nothing with `state`. If leases hold slots of `state`, the copy has only the
+// leases that are also in `leases`.
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);
 
 }  // namespace sluice::simulation

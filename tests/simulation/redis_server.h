@@ -31,7 +31,7 @@ class RedisServer {
 
   const Address& address() const { return address_; }
 
-  // Called with the counters before and after some were deleted.
+  // Called after counters were deleted, with all counters before and after the deletion.
   using OnReset =
       std::function<void(const Script::Counters& before, const Script::Counters& after)>;
   void NotifyOfResets(OnReset on_reset) { on_reset_ = std::move(on_reset); }
@@ -96,7 +96,7 @@ class RedisServer {
   RespSession::List open_;
   std::deque<Command> commands_;
   std::int64_t calls_ = 0;
-  int times_taken_ = 0;  // how often the waiting commands were taken
+  int times_taken_ = 0;  // how often TakeCommands was called
   std::string swapped_;  // for kRepliesSwapped: the reply to an earlier call
   std::string error_;
   Duration per_command_ = Duration(20);
@@ -105,7 +105,7 @@ class RedisServer {
   bool hangs_ = false;
   bool vanished_ = false;
   bool busy_ = false;  // running the first command
-  bool has_script_;    // true at random: another client may have loaded it
+  bool has_script_;    // random at first: another client may have loaded the script
   bool is_master_ = true;
 };
 

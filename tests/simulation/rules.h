@@ -25,7 +25,7 @@
 
 namespace sluice::simulation {
 
-// The amount of a request that some limits count.
+// The name of the amount in requests that some limits count instead of the cost.
 inline constexpr const char* kTokens = "tokens";
 
 // The attributes of a check.
@@ -67,7 +67,7 @@ class Rules {
   // The counter of the limit at `index` of a rule; empty if that version has no such limit.
   std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
                                    const Subject& subject) const;
-  // The longest life of grants of the rule at a server. Zero: the server takes none.
+  // The longest life of a grant of the rule at `server`. Zero if the server takes no such grants.
   Duration PrefetchOf(int version, std::string_view rule, std::size_t server) const;
   // All counters that can be charged under a version.
   std::vector<Charged> AllIn(int version) const;

@@ -16,7 +16,7 @@ void GiveBack(Draft& draft) {
   if (draft.returned.unused > 0) Change(*draft.limit, draft.state, refund);
 }
 
-// A fault: a return whose grant has ended is taken for the return of another grant.
+// A fault: a return whose grant has ended takes back units of another grant.
 void NameOther(Draft& draft) {
   const GrantsOut out = GrantsOutOf(*draft.limit, draft.state);
   if (out.any() && !out.Knows(draft.returned)) draft.returned.generation = out.older_ends;
@@ -37,7 +37,8 @@ void TakeBackGrants(std::vector<Draft>& drafts, Planted planted) {
   }
 }
 
-// Takes the grants that the check wants. Writes these grants, and the units that are then out.
+// Takes the grants that the check wants. Writes the grant of each counter, and the counter's units
+// that are out after the grant.
 void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<Draft>& drafts,
                 std::vector<double>& out) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -91,7 +92,7 @@ std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
 }
 
 // Charges one counter n times in turn. Writes how many of the charges the counter would grant, and
-// its snapshot.
+// the counter's snapshot.
 void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   const CoalescedChecks checks = check.Of(draft);
   out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));

@@ -52,7 +52,7 @@ struct Draft {
 // The units that a lease has taken from the counters of one hash tag.
 struct Record {
   std::vector<Held> held;  // in the order of the check's counters
-  bool settled = false;    // then only this is known
+  bool settled = false;    // if true, `held` and `lease_ends` are unset
   Time lease_ends{};
   Time ends{};  // of the record
 };

@@ -1,5 +1,5 @@
-// Decides checks under leases of units by the records of these leases. The counterpart is
-// scripts/lua/record.lua. Pure functions.
+// Decides checks under a lease of units. The lease's records say what it has taken. The counterpart
+// is scripts/lua/record.lua. Pure functions.
 #pragma once
 
 #include <vector>

@@ -336,7 +336,7 @@ TEST_F(ThreadStoreTest, NodesRedirectToEachOther_SettlementIsSentAgainAfterPause
 }
 
 // The caller repeats a settlement whose answer was OUTCOME_QUEUED.
-TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce_TheFirstCounts) {
+TEST_F(ThreadStoreTest, SettlementIsRepeatedWhileRedisIsUnavailable_IsQueuedOnce_TheFirstApplies) {
   const std::string key = KeyAt(0);
   RecordingCheck& taken = Make({key});
   taken.counters[0].units = 5;

@@ -136,7 +136,7 @@ std::vector<Uses::Undone> Uses::UndoneOf(const Model& model, const std::string& 
 
 // The time whose refills may be used: usually the length of the interval. But if checks that were
 // undone later were in flight when the interval began, the time begins earlier: at the last moment
-// when no such check was in flight. `undone` is sorted by when the checks were decided.
+// when no such check was in flight. `undone` is sorted by the times of the checks' decisions.
 Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& undone) {
   Time since = interval.begin;
   std::optional<Time> until;
@@ -149,11 +149,11 @@ Duration Uses::UnderWay(const Interval& interval, const std::vector<Undone>& und
   return interval.end - (!until || *until < interval.begin ? interval.begin : since);
 }
 
-// The units that undos may give back in the interval, in 1/period of a unit. Only checks count that
-// are in flight when the interval begins and are undone in the interval. The undo of a check leaves
-// out units that refilled only because the check had made room. But it ignores undos of other
-// checks, which also fill the bucket. So units that refilled while these checks were in flight may
-// be used once more.
+// The units that undos may give back in the interval, in 1/period of a unit. Considers the checks
+// that are in flight when the interval begins and are undone in the interval. The undo of a check
+// does not give back units that refilled only because the check had made room. But the undo ignores
+// that undos of other checks also fill the bucket. So units that refilled while the undone checks
+// were in flight may be used once more.
 std::int64_t Uses::GivenBack(const TokenBucket& limit, const Interval& interval,
                              const std::vector<Undone>& undone) {
   std::int64_t units = 0;

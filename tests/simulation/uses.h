@@ -1,7 +1,7 @@
 // Records when callers used units of prefetched counters, no matter whether the store or a server
-// decided. Verifies that callers never used more units than the limit allows: of a bucket, burst +
-// rate * length in any interval; of a window, its limit. A call was decided at some time between
-// its sending and its answer.
+// decided. Verifies that callers never used more units than the limit allows. A bucket allows
+// burst + rate * length in any interval, and a window allows its limit. A call was decided at some
+// time between its sending and its answer.
 //
 // One thread.
 #pragma once
@@ -31,8 +31,9 @@ class Uses {
   void Allow(const std::string& counter, const Limit& limit);
   void Use(const std::string& counter, std::int64_t units, const Interval& within);
 
-  // Counters lost changes, by a failover or a reset. The forgotten units may be used again. Servers
-  // may also use grants that the counters have forgotten, until these grants end.
+  // After a failover or a reset, counters have forgotten changes. The units of these changes may be
+  // used again. Servers may also use grants that the counters have forgotten, until these grants
+  // end.
   void TakeOver(const TrueCounters& before, const TrueCounters& after, Time now);
 
   // Redis' clock jumps. `redis` shows which units are out.
@@ -77,8 +78,8 @@ class Uses {
     Time time;
     auto operator<=>(const Moment&) const = default;
   };
-  // When the store decided. Empty if that is not certain, or if the counter's time may have stood
-  // still.
+  // When the store decided. Empty if this time is not certain, or if the counter's time may have
+  // stood still.
   std::optional<Moment> MomentOf(const Interval& within) const;
 
   struct ClockJump {

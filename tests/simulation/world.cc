@@ -45,7 +45,8 @@ std::array<std::uint8_t, 16> RandomBytes() {
 namespace simulation {
 
 World::World(std::uint64_t seed) : now_(std::chrono::hours(1)), random_(seed) {
-  // The first Hash draws a seed. It comes before `random_bytes` is seeded, so that runs are equal.
+  // The first call of Hash draws a seed from `random_bytes`. This call comes before `random_bytes`
+  // is seeded, so that runs with the same seed are equal.
   Hash("");
   random_bytes.seed(seed);
   the_world = this;

@@ -25,7 +25,7 @@ class World {
   World& operator=(const World&) = delete;
 
   SteadyTime now() const { return now_; }
-  // The clock of BootNow, which falls behind only by a planted fault.
+  // The clock of BootNow. Falls behind `now` only if a fault is planted.
   SteadyTime boot_now() const { return now_ - boot_lag_; }
   void StopBootClock(Duration duration) { boot_lag_ += duration; }
 

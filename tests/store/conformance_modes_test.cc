@@ -77,7 +77,8 @@ TEST_P(ModesTest, Charge_OfAWarmingBucket_AddsToItsDebt) {
   EXPECT_TRUE(Check(kWarming).admitted);
   EXPECT_FALSE(Charge(kWarming, 14).admitted);
   const Duration debt = Peek(kWarming).retry_after;
-  EXPECT_NEAR(static_cast<double>(debt.count()), 30e6, 2) << "the price of all its cold units";
+  EXPECT_NEAR(static_cast<double>(debt.count()), 30e6, 2)
+      << "the price of all units that a cold bucket stores";
   EXPECT_EQ(Charge(kWarming, 5).retry_after, debt + seconds(5));
 }
 

@@ -159,9 +159,9 @@ TEST_P(StoreTest, Reset_OfAnyCounters_MakesThemNew_KeepsOthers) {
 }
 
 // A Lua call passes at most about 8,000 values, so the script passes longer lists in pieces of
-// 4,000. Each count brings one list close to one of these numbers: a counter and its limit are 11
-// values in the call, 3 in the reply and 1 among the keys. The last counter is full after one
-// check.
+// 4,000. A counter and its limit take 11 values in the call, 3 in the reply and 1 in the list of
+// keys. Each count of counters brings one of these lists close to 4,000 or 8,000 values. The last
+// counter is full after one check.
 TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
   for (const int count : {1, 361, 362, 725, 726, 1333, 2667, 4001, 8001}) {
     SCOPED_TRACE(count);
@@ -203,9 +203,9 @@ TEST_P(StoreTest, ClockIsReplacedByAnEarlierOne_CreatesNoQuotaAndBlocksNothing) 
     clock_.Set(kStart);
     EXPECT_GT(Admitted(limit, 25), 9);
     clock_.Advance(-hours(1));
-    EXPECT_EQ(Admitted(limit, 5), 0) << "a step back has added units";
+    EXPECT_EQ(Admitted(limit, 5), 0) << "the clock's step back has added units";
     clock_.Advance(seconds(60));
-    EXPECT_EQ(Admitted(limit, 5), 5) << "a step back has blocked the counter";
+    EXPECT_EQ(Admitted(limit, 5), 5) << "the clock's step back has blocked the counter";
     NewCounter();
   }
 }

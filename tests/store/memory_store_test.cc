@@ -142,7 +142,8 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_OtherCountersContinue) {
   }
 }
 
-// Runs a check of one counter under lease `number` of its units. Returns the check's failure.
+// Runs a check of one counter under the lease of units whose ID is `number`. Returns the check's
+// failure.
 std::optional<StoreFailure> Lend(MemoryStore& store, int number, Mode mode = Mode::kConsume) {
   BlockingCheck check({{"k", FixedWindow{.limit = 1'000'000, .window = seconds(60)}}}, 1, mode);
   check.lease = Lease{.ttl = seconds(60)};
@@ -167,7 +168,8 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(store.leases(), 1U);
 }
 
-// A store remembers each settlement for a minute. Here more are made than it may remember.
+// A store remembers each settlement for a minute. Here, more leases are settled in a minute than
+// the store may remember.
 TEST(MemoryStore, SettledLeases_AreBounded) {
   constexpr int kMost = MemoryStore::kMaxOpenLeases;
   ManualClock clock(Time(seconds(1000)));

@@ -1,5 +1,5 @@
-// When a node's breaker opens, how checks fail while it is open, and how it closes again. Also the
-// limit on the number of waiting checks.
+// Tests when a node's breaker opens, how checks fail while the breaker is open, and how the breaker
+// closes again. Also tests the limit on the number of waiting checks.
 #include <gmock/gmock.h>
 
 #include "tests/store/node_test.h"
@@ -71,7 +71,7 @@ TEST_F(NodeBreaker, AllCallersHaveLeft_TheScriptCallStillOpensTheBreaker) {
   EXPECT_TRUE(IsOpen());
 }
 
-TEST_F(NodeBreaker, LoopItselfIsLate_CallGetsItsTimeoutAgainOnce) {
+TEST_F(NodeBreaker, LoopItselfIsLate_TimeoutOfTheCallIsRestartedOnce) {
   RunIteration([this] { Submit("k"); });
   RunIteration({}, milliseconds(40));
   EXPECT_FALSE(IsOpen()) << "this process was late";
@@ -173,7 +173,7 @@ TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
 }
 
 // Pauses grow during one outage, not from one outage to the next.
-TEST_F(NodeBreaker, SecondOutage_IsProbedAsSoonAsTheFirst) {
+TEST_F(NodeBreaker, SecondOutage_ProbePauseIsShortAgain) {
   redis::Breaker& breaker = shared_.breaker;
   const Duration first = breaker.ProbePause(0);
   breaker.Open("test");

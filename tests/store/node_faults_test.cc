@@ -76,8 +76,8 @@ TEST_F(NodeFaults, CallersDeadline_IsNoFailureOfRedis) {
   for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
 }
 
-// If the caller's deadline counted as a failure of the store, the policy would decide, and might
-// admit.
+// If the caller's deadline counted as a failure of the store, the failure policy would decide, and
+// might admit the check.
 TEST_F(NodeFaults, ExhaustedLimit_DeadlineOfMicroseconds_NeverAdmits) {
   for (int i = 0; i < 10; ++i) {
     RunIteration([this] { Submit("k"); });
@@ -213,7 +213,7 @@ TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePausesBetweenConnections) {
   EXPECT_GT(loop_.now() - down, milliseconds(150));
 }
 
-TEST_F(NodeFaults, ChecksRoutedBySlot_AreSentAtOnceInACallEach_OtherChecksDoNotWait) {
+TEST_F(NodeFaults, ChecksRoutedBySlot_AreSentAtOnceInSeparateCalls_OtherChecksDoNotWait) {
   // More than four plain checks are usually sent in one call. These five are routed by slot.
   RunIteration([this] {
     for (int i = 0; i < 5; ++i) {
@@ -347,7 +347,7 @@ TEST_F(NodeFaults, NodeIsStoppedBeforeItsFirstConnection_ChecksFailAtOnce) {
 TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {
-      "*134217727\r\n",                 // its length alone is refused
+      "*134217727\r\n",                 // its header states too many elements
       "*2\r\n*1\r\n*65536\r\n",         // too many elements in total
       "$536870911\r\n" + megabyte,      // a part of a large string
       "-" + megabyte,                   // a line without an end
@@ -408,7 +408,7 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   ASSERT_THAT(Runs(), ElementsAre(1, 64));
   redis_.Ask({"SCRIPT", "FLUSH"});
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(64, 0, 1)) << "the script is sent, and the first pack after it";
+  EXPECT_THAT(Runs(), ElementsAre(64, 0, 1)) << "the script is sent, then the first pack again";
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(0, 1, 64)) << "no new check is sent before the second pack";
   EXPECT_EQ(answers_, 0);

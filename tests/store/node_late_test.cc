@@ -16,7 +16,8 @@ class NodeLate : public NodeTest, private StoreListener {
  protected:
   NodeLate() { Begin({.silence = std::chrono::seconds(1), .listener = this}); }
 
-  // Sends a check that fails before Redis answers. `undo`: a charge in the late reply is undone.
+  // Sends a check that fails before Redis answers. If `undo` is true, a charge in the late reply is
+  // undone.
   RecordingCheck& TimeOut(std::string key, bool undo = false) {
     RecordingCheck* timed_out = nullptr;
     RunIteration([&] {

@@ -34,7 +34,7 @@ TEST_F(NodeTest, CallIsInFlight_ChecksAreQueuedUntilItsReply) {
 }
 
 // A few plain checks cost Redis less in separate calls than in one pack.
-TEST_F(NodeTest, FewPlainChecks_AreSentAtOnceInOneCallEach) {
+TEST_F(NodeTest, FewPlainChecks_AreSentAtOnceInSeparateCalls) {
   RunIteration([this] { SubmitDifferent(4, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1, 1, 1, 1));
   RunIteration([this] { SubmitDifferent(2, "gathered"); });
@@ -106,7 +106,7 @@ TEST_F(NodeTest, EqualChecks_AreCoalescedAndAnsweredInOrder) {
   }
 }
 
-// All units are charged, also beyond the limit. Each check gets the answer of its position.
+// All units are charged, even beyond the limit. Each check gets the answer of its position.
 TEST_F(NodeTest, EqualCharges_AreCoalescedAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {
@@ -135,7 +135,7 @@ TEST_F(NodeTest, EqualCharges_AreCoalescedAndAnsweredInOrder) {
   EXPECT_EQ(Remaining(*checks_.back()), 1) << "15 were charged";
 }
 
-TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesced) {
+TEST_F(NodeTest, ChecksThatDifferInOneRespect_AreNotCoalesced) {
   static const Limit other_limit = kTen;
   const std::function<void(RecordingCheck&)> changes[] = {
       [](RecordingCheck& check) { check.counters[0].units = 2; },
@@ -222,8 +222,8 @@ TEST_F(NodeTest, InOrderCheck_WaitsForTheReplyToAnEarlierCheckOfItsCounter) {
     node_->Submit(check);
   };
   RunIteration([&] { submit("shared", 1); });
-  // The queue identifies counters by their hashes modulo 1024. So no other key may have the hash of
-  // "shared".
+  // The queue identifies counters by their hashes modulo 1024. So no other key may have the same
+  // hash modulo 1024 as "shared".
   int number = 0;
   const auto submit_others = [&] {
     for (int submitted = 0; submitted < 40; ++number) {

@@ -43,7 +43,7 @@ class RandomOperations {
   // Remembers the lease of the check, and the counters from which it may hold units or slots.
   void RememberLease(const BlockingCheck& check);
 
-  // What the check has charged may be undone later, once.
+  // Lets one later operation undo what the check has charged.
   void RememberGrant(const StoreCheck& check);
   // The units that the check prefetched may be returned later.
   void RememberPrefetched(const StoreCheck& check);
@@ -70,10 +70,10 @@ class RandomOperations {
   Duration RandomWait();
   Lease NewLease(Duration ttl);
   // Whether the lease may have ended. If so, its id must not be used to take slots: Redis may still
-  // store expired slots of the lease. If a check with this id took fewer slots, Redis would count
-  // too many.
+  // store expired slots of the lease. If a check with this id took fewer slots than are stored,
+  // Redis would count too many.
   static bool MayHaveEnded(const HeldLease& held, Time now);
-  // The lease, mostly with a report of its caller.
+  // The lease, mostly with a report from its caller.
   Lease Ending(const HeldLease& held);
   // A check of distinct counters, in ascending groups. Their limits support the mode.
   std::unique_ptr<BlockingCheck> RandomCheck(Mode mode);

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 constexpr std::size_t kSubjectsOfEach = 30;
 constexpr std::size_t kBusySubjects = 4;
 
-// Gives `to` the shape of `from`, a limit of the same algorithm.
+// Gives `to` the shape of `from`. Both are limits of the same algorithm.
 template <typename Algorithm>
 void KeepShape(const Algorithm& from, Algorithm& to) {
   if constexpr (requires { to.window; }) to.window = from.window;

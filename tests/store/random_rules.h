@@ -54,7 +54,7 @@ class RandomRules {
   Random& random_;
   std::deque<Limit> kept_;  // all limits that ever were in force
   std::vector<Subject> subjects_;
-  std::size_t busy_ = 0;  // index of the first of a few subjects that are used often
+  std::size_t busy_ = 0;  // a few subjects from this index on are used often
 };
 
 }  // namespace sluice::test

@@ -321,7 +321,8 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   EXPECT_LE(redis_.Integer({"ZCARD", "sluice:k"}), 2 * kSlots);
 }
 
-// Redis' Lua cannot pass 8,000 values at once, so checks of many counters are passed in pieces.
+// A Lua call in Redis can pass at most about 8,000 values, so the script passes longer lists in
+// pieces.
 TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;

@@ -201,8 +201,8 @@ TEST_F(RedisErrors, OTHER_UnknownWord) {
   ExpectAsInTheManual("other");
 }
 
-// Redis never replies to the script like this. After such a reply, the store cannot tell which
-// command the next reply belongs to.
+// Redis never answers a script call with these replies. After one of them, the store cannot tell
+// which command the next reply belongs to.
 TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {

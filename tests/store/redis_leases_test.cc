@@ -1,5 +1,5 @@
-// Leases of units when Redis fails or changes: slots move between a take and its settlement, Redis
-// is unavailable, replies are late. Each settlement is applied once.
+// Leases of units when Redis fails or changes: slots move while a lease is open, Redis is
+// unavailable, replies are late. Each settlement is applied once.
 #include <gtest/gtest.h>
 
 #include <algorithm>

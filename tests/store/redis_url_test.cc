@@ -114,6 +114,8 @@ TEST(RedisUrl, Parse_Errors_AreReportedWithoutQuotingTheUrl) {
       {"redis+sentinel://hunter", "name of the master is empty"},
       {"redis+sentinel://hunter//1", "name of the master is empty"},
       {"redis+sentinel://hun,,b/ter", "host is empty"},
+      {"redis+sentinel://hun,b,/ter", "host is empty"},
+      {"redis+cluster://hunter,", "host is empty"},
       {"redis+sentinel://hun/m/ter", "database is not a number"},
       {"redis+sentinel://a/m?sentinel_password=hun@ter", "an @ follows a ?"},
       {"redis+sentinel://a/m?sentinel_password=%hun", "% in sentinel_password"},

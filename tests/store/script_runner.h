@@ -43,7 +43,7 @@ class ScriptRunner {
   // Whether the last run was decided by lone.lua.
   bool took_short_way() const { return reply_->type == REDIS_REPLY_STRING; }
 
-  // When Redis removes the key, or the epoch if the key does not exist or never expires.
+  // The time at which Redis removes the key; the epoch if the key does not exist or never expires.
   Time ExpiryOf(std::string_view key) {
     Command({"PEXPIRETIME", key});
     return Time(std::chrono::milliseconds(std::max(0LL, reply_->integer)));

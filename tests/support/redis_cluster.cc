@@ -136,16 +136,16 @@ std::size_t RedisCluster::MoveKeys(std::uint16_t slot, std::size_t to, std::size
 }
 
 // If several nodes claim a slot, the greatest epoch wins. So the new owner must have a greater
-// epoch than `from` before it claims the slot. Otherwise the others would tell it that `from` owns
-// the slot, and it would delete the keys.
+// epoch than `from` before it claims the slot. Otherwise, other nodes would tell the new owner that
+// `from` owns the slot, and the new owner would delete the slot's keys.
 void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
   auto owner = nodes_[to]->Connect();
   const bool greater = WaitUntil(kTopologyTimeout, [&] {
-    owner.Text({"CLUSTER", "BUMPEPOCH"});  // exceeds all epochs that `to` has received
+    owner.Text({"CLUSTER", "BUMPEPOCH"});  // the new epoch exceeds all that `to` has received
     return EpochOf(from) < EpochOf(to);
   });
-  Require(greater, "the new owner of a slot gets no greater epoch");
+  Require(greater, "the epoch of a slot's new owner stays too low");
   const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",
                                         IdOf(to)};
   owner.Text(finish);

@@ -94,7 +94,7 @@ class AmountsTest:
                          "allowed 2/0 27/2 1/6")
         self.assertEqual(text_of(self.check()), "allowed 1/1 27/0 1/0")
 
-    def test_peeks_and_checks_without_units_take_nothing(self):
+    def test_peeks_take_nothing_and_neither_do_checks_without_units(self):
         self.assertEqual(text_of(self.check(api.MODE_PEEK, input=101)), "denied 3/1 100/101 1000/303")
         self.assertEqual(text_of(self.check(cost=0, input=0)), "allowed 3/0 100/0 1000/0")
         self.assertEqual(text_of(self.check(cost=0, input=5)), "allowed 3/0 95/5 985/15")
@@ -106,7 +106,7 @@ class AmountsTest:
         self.assertEqual(text_of(large), "allowed 60/20 640/300")
         self.assertEqual(text_of(self.check(api.MODE_PEEK, input=1)), "allowed 2/1 60/1 640/3")
 
-    def test_batches_and_streams_take_amounts(self):
+    def test_batches_and_streams_accept_amounts(self):
         checks = [request_of(self.customer, input=60), request_of(self.customer, input=60),
                   request_of(self.customer, input=2**53), request_of(self.customer, input=40)]
         batch = api.CheckLimitsRequest(checks=checks)
@@ -142,7 +142,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check(api.MODE_PEEK, attributes=attributes, gpus=4)),
                          "allowed 1/1 100/0 1000/0 4/4")
 
-    def test_json_has_amounts_and_errors_name_the_field(self):
+    def test_json_accepts_amounts_and_each_error_names_the_field(self):
         check = {"domain": "llm", "attributes": {"customer": self.customer},
                  "amounts": {"input": 20, "output": "10", "tokns": 1}}
         status, text = self.http.ask("POST", "/v1/check", check)

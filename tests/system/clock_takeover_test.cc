@@ -119,7 +119,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_AddsNoUnitsAndBlocksNoCounterForLong) {
     const int dripped = static_cast<int>(took / (kWindow / kLimit)) + 1;
     const bool drips = name == "token" || name == "leaky";
     const int most = name == "clock" ? kLimit : drips ? dripped : 0;
-    EXPECT_LE(admitted, most) << name << ": a step back has added units";
+    EXPECT_LE(admitted, most) << name << ": the clock's step back has added units";
   }
   std::map<std::string, std::chrono::duration<double>> opened;
   EXPECT_TRUE(WaitUntil(2 * kWindow, [&] {
@@ -130,7 +130,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_AddsNoUnitsAndBlocksNoCounterForLong) {
       if (fleet_->Check(peek).allowed()) opened[name] = SteadyNow() - taken_over;
     }
     return opened.size() == kLimits.size();
-  })) << "a step back has blocked a counter";
+  })) << "the clock's step back has blocked a counter";
   // A sliding window may admit the next check one segment too late.
   for (const auto& [name, after] : opened) EXPECT_LE(after, kWindow + milliseconds(600)) << name;
 }

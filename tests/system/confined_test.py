@@ -43,7 +43,7 @@ CONFINED = ["unshare", "--mount", "sh", "-euc", """
     """ % (NOBODY, NOBODY), "confined"]
 
 
-def can_confine():
+def why_not_confined():
     """Why the test cannot run here; empty if it can."""
     if os.geteuid() != 0:
         return "only root may make a mount namespace and change the user"
@@ -65,7 +65,7 @@ def write_secret(path, text):
 
 
 class ConfinedTest(unittest.TestCase):
-    @unittest.skipIf(can_confine(), can_confine())
+    @unittest.skipIf(why_not_confined(), why_not_confined())
     def test_runs_without_root_on_a_read_only_file_system(self):
         folder = readable_directory()
         program = folder / "sluiced"

@@ -92,9 +92,12 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(self.ask("GET", "/api/state", **own)[0], 200)
 
     def test_no_answer_may_be_read_by_other_origins(self):
-        for method, path in APIS:
-            _, headers, _ = self.ask(method, path, Origin=f"http://127.0.0.1:{self.port}")
-            self.assertNotIn("Access-Control-Allow-Origin", headers)
+        for origin, refused in ((f"http://127.0.0.1:{self.port}", False),
+                                ("http://evil.test", True)):
+            for method, path in APIS:
+                status, headers, _ = self.ask(method, path, Origin=origin)
+                self.assertEqual(status == 403, refused, (origin, path))
+                self.assertNotIn("Access-Control-Allow-Origin", headers)
         self.assertEqual(self.ask("OPTIONS", "/api/reset?server=0")[0], 405)
 
     def test_explain_and_reset_need_post(self):

@@ -98,8 +98,8 @@ int CountAllowed(const Answers& answers);
 // The number of answers without an error that come from the store or the deny cache.
 int CountFromStore(const Answers& answers);
 
-// The first answer that CountFromStore does not count, as text for a test's message; empty if it
-// counts all of them.
+// The first answer that CountFromStore does not count, as text for a test's message. Empty if
+// CountFromStore counts all answers.
 std::string FirstNotFromStore(const Answers& answers);
 
 }  // namespace sluice::test

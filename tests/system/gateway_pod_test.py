@@ -151,7 +151,7 @@ class Pod:
 
 
 def probe():
-    """Probes as the kubelet does. Returns the status, or None if none comes within a second."""
+    """Probes as the kubelet does. Returns the status, or None if no answer comes in a second."""
     try:
         with urllib.request.urlopen("http://127.0.0.1:8080/healthcheck", timeout=1) as answer:
             return answer.status

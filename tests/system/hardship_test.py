@@ -1,5 +1,5 @@
-"""sluiced in hardship: with few file descriptors or connections, with a log that nobody reads, and
-with a Redis that hangs during the shutdown.
+"""sluiced in hardship: with low limits of file descriptors and connections, with a log that nobody
+reads, and with a Redis that hangs during the shutdown.
 
 Usage: hardship_test.py SLUICE SLUICED
 """
@@ -7,6 +7,7 @@ Usage: hardship_test.py SLUICE SLUICED
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -50,6 +51,12 @@ def connect(where):
     return socket.create_connection((host, int(port)), timeout=10)
 
 
+def closed(connections):
+    """How many of the connections the server has closed. Discards the bytes that it has sent."""
+    readable, _, _ = select.select(connections, [], [], 0)
+    return sum(not connection.recv(4096) for connection in readable)
+
+
 def fill(pipe):
     """Fills the pipe, so that writes to it block."""
     # Opens the pipe again, so that O_NONBLOCK does not apply to the server's descriptor.
@@ -90,7 +97,7 @@ class HardshipTest(unittest.TestCase):
 
         running.wait_until(lambda: refused() > 200, 10, "refused and replaced connections are counted")
         self.assertIn("ready", running.get(f"{page}/readyz"))
-        running.wait_until(lambda: "refused: " in "".join(server.heard), 10, "logged")
+        running.wait_until(lambda: "refused or ended: " in "".join(server.heard), 10, "logged")
         self.assertNotIn("cannot accept", "".join(server.heard))
 
     def test_the_exit_status_is_1_if_an_address_is_in_use(self):
@@ -110,9 +117,10 @@ class HardshipTest(unittest.TestCase):
         self.addCleanup(lambda: [sock.close() for sock in kept])
         self.assertEqual(check(address("grpc", ready)), 0,
                          "the sixth gRPC connection; two of the 8 connections are for HTTP")
+        running.wait_until(lambda: closed(http) == 18, 5, "all HTTP connections but two are closed")
         kept += [connect(address("grpc", ready)) for _ in range(2)]
-        while kept[0].recv(100):  # until the server closes it, to make room for another
-            pass
+        # The server waits longer than 5 s before it closes a connection for its missing preface.
+        running.wait_until(lambda: closed(kept), 5, "a gRPC connection makes room for another")
 
     def test_a_blocked_log_delays_no_check(self):
         folder = running.directory()
@@ -129,8 +137,9 @@ class HardshipTest(unittest.TestCase):
         fill(write_end)
         os.close(write_end)
         # The io threads log that their connections to Redis are lost.
-        for kind in ("normal", "normal"):
-            subprocess.run(["redis-cli", "-s", folder / "redis.sock", "client", "kill", "type", kind],
+        for _ in range(2):
+            subprocess.run(["redis-cli", "-s", folder / "redis.sock", "client", "kill", "type",
+                            "normal"],
                            stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10)
             running.wait_until(lambda: check(address("grpc", heard.decode())) == 0, 10,
                                "a check is decided")

@@ -8,8 +8,8 @@ namespace {
 
 // No counter here needs its key for more than two seconds.
 constexpr std::chrono::milliseconds kLongestState(2'000);
-// The most that a TTL may exceed kLongestState: one second, plus less than one second for rounding
-// up, plus ten seconds if the counter is charged again.
+// A TTL may exceed kLongestState by at most this time: one second, plus less than one second for
+// rounding up, plus ten seconds if the counter is charged again.
 constexpr std::chrono::milliseconds kGrace(12'000);
 
 constexpr char kRules[] = R"yaml(

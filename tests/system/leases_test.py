@@ -220,7 +220,7 @@ class LeasesTest:
         self.sluice(*hold, "sh", "-c", f"echo input=10 > {usage}; exit 7", status=7)
         self.assertEqual(self.left(), [9, 970])
         self.sluice(*hold, "sh", "-c", "exit 7", status=7)
-        self.assertEqual(self.left(), [8, 670], "the file of the earlier run does not count")
+        self.assertEqual(self.left(), [8, 670], "the usage of the earlier run is not used again")
         self.assertIn("usage:1: ", self.sluice(*hold, "sh", "-c", f"echo input=ten > {usage}"))
         self.assertEqual(self.left(), [7, 370])
         self.sluice(*hold, "/no/such/command", status=127)

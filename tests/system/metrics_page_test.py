@@ -51,7 +51,7 @@ def setUpModule():
 
     for arguments in (
         ["shop", "endpoint=/pay", "user=42", "--repeat", "2000", "--concurrency", "50"],
-        ["shop", "endpoint=/pay"],  # the user is missing: a rule is skipped
+        ["shop", "endpoint=/pay"],  # the user is missing, so a rule is skipped
         ["shop", "endpoint=/closed"],
         ["shop", "endpoint=/query"],
         ["shop", "endpoint=/ask", "--amount", "tokens=7", "--amount", "tokns=1"],

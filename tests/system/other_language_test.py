@@ -38,7 +38,8 @@ rules:
 
 
 def start(command, ready, **options):
-    """Starts a process, which ends with this one. Returns it, and its first line with `ready`."""
+    """Starts a process, which is killed after the tests. Returns the process, and its first line
+    that contains `ready`."""
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     unittest.addModuleCleanup(process.wait)
@@ -127,7 +128,7 @@ class AnswersTest(unittest.TestCase):
         self.assertFalse(answer.HasField("retry_after"))
         self.assertEqual(answer.limits[0].remaining, 2)
 
-    def test_absent_cost_is_one_and_zero_takes_nothing(self):
+    def test_absent_cost_is_one_and_cost_zero_takes_nothing(self):
         def remaining(**fields):
             return check_limit(request("/vouchers", **fields)).limits[0].remaining
         self.assertEqual(remaining(mode=pb.MODE_PEEK, cost=4), 10)

@@ -27,9 +27,9 @@ class OutageTest : public testing::Test {
   // request again.
   Answers Run(const v1::CheckLimitRequest& request, int checks);
 
-  // Sends checks to one server after another, to each until it denies one, but at most kLimit. On a
-  // busy machine, some servers have received fewer checks than others. AskUntilDenied uses up the
-  // rest of their shares of the limit.
+  // Sends checks to one server after another. Each server gets checks until it denies one, but at
+  // most kLimit checks. On a busy machine, some servers have received fewer checks than others, so
+  // their shares of the limit have units left. AskUntilDenied uses up these units.
   Answers AskUntilDenied(const v1::CheckLimitRequest& request);
 
   // The remaining units in a server's answer, or -1 if the answer has no limit.

@@ -115,8 +115,8 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
 }
 
 // Each server gets a last answer from Redis. Counts the units that Redis admitted after the
-// earliest of these answers. The server that got it does not know of the units, so it admits its
-// share of them again.
+// earliest of these answers. The server that got this answer does not know of the units, so it
+// admits its share of them again.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {

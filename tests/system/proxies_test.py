@@ -105,7 +105,7 @@ class Proxy:
         running.wait_until(lambda: running.listens(port), 60, "the proxy listens")
         return port
 
-    def test_step1_of_twenty_requests_at_once_ten_pass(self):
+    def test_step1_ten_of_twenty_simultaneous_requests_pass(self):
         with concurrent.futures.ThreadPoolExecutor(20) as callers:
             answers = list(callers.map(lambda _: ask(self.port, "/pay?id=1"), range(20)))
         self.assertEqual(collections.Counter(status for status, _, _ in answers),

@@ -76,7 +76,7 @@ TEST_F(ReloadTest, ThousandReloads_UnderLoad_CallersAreNotAffected) {
   constexpr int kCallers = 8;
   constexpr char kApplied[] = "rules: 2 in force, ";
   constexpr char kRefused[] =
-      "rules: refused for 1 mistake; until they are fixed, the old rules stay";
+      "rules: refused for 1 mistake; until the new rules are fixed, the old rules stay";
   Start(kSetA);
   std::atomic<bool> done = false;
   std::atomic<int> answers = 0, failed = 0, mixed = 0, by_a = 0, by_b = 0;

@@ -23,7 +23,8 @@ def directory():
 
 
 def start(command, ready, **options):
-    """Starts a process. Returns it, and its first line with `ready`. Its `heard` gets all lines."""
+    """Starts a process. Returns the process, and its first line that contains `ready`. All lines of
+    the process are added to its list `heard`."""
     options.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)

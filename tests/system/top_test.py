@@ -53,7 +53,7 @@ class Top:
 class LinesTest(unittest.TestCase):
     def test_lines_show_rules_and_the_most_denied_keys(self):
         server = watched()
-        # The same address twice is one server.
+        # An address that is given twice is one server.
         top = Top(self, "--addr", server.address, "--addr", server.address)
         top.until(lambda line: "1 server " in line, "the totals")
         server.check(25, "endpoint=/pay", "user=ada")
@@ -98,7 +98,7 @@ class LinesTest(unittest.TestCase):
 
 
 class FleetTest(unittest.TestCase):
-    def test_store_fleet_and_merged_keys_of_servers_on_one_redis_are_shown(self):
+    def test_servers_on_one_redis_are_shown_with_store_fleet_size_and_merged_keys(self):
         folder = running.directory()
         redis, url = running.start_redis(folder)
         servers = [watched("--redis", url) for _ in range(2)]
@@ -147,7 +147,7 @@ class FleetTest(unittest.TestCase):
         with running.stopped(server.process):
             top.state(lambda it: it["servers"][0]["error"], "the server that hangs")
 
-    def test_every_address_of_a_name_is_watched(self):
+    def test_every_address_of_a_host_name_is_watched(self):
         folder = running.directory()
         port = running.free_port()
         (folder / "token").write_text("open-sesame-4711", encoding="ascii")
@@ -161,7 +161,7 @@ class FleetTest(unittest.TestCase):
         self.assertEqual([it["name"] for it in state["servers"]],
                          [f"127.0.0.1:{port}", f"127.0.0.2:{port}"])
 
-    def test_server_given_by_admin_address_is_named_by_it(self):
+    def test_server_given_by_its_admin_address_has_this_address_as_name(self):
         server = watched()
         top = Top(self, "--json", "--admin", f"{server.address}.admin")
         state = top.state(lambda it: it["servers"], "the server")

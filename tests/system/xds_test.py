@@ -261,7 +261,7 @@ class TlsTest(unittest.TestCase):
             CONFIG_GRPC_XDS_SERVER_TLS_CACERT=str(folder / "used.pem"),
             CONFIG_GRPC_XDS_CLIENT_TLS_CERT=str(folder / "sluice.pem"),
             CONFIG_GRPC_XDS_CLIENT_TLS_KEY=str(folder / "sluice.key"))
-        # The authority's file appears later, as a mounted secret may.
+        # The authority's file appears later, as can happen with a mounted secret.
         running.wait_until(lambda: any("xds: " in line and "used.pem" in line
                                        for line in process.heard), TIMEOUT, "the missing file")
         (folder / "used.pem").write_bytes(authority.ca.read_bytes())

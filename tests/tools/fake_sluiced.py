@@ -33,7 +33,7 @@ def allowed(**fields):
 
 
 class Failure(Exception):
-    """A function of a test raises it to answer an RPC with the error `code`."""
+    """A function of a test raises a Failure to answer an RPC with the error `code`."""
 
     def __init__(self, code, message="because"):
         super().__init__(message)
@@ -41,8 +41,9 @@ class Failure(Exception):
 
 
 class FakeServer:
-    """A test can replace `check`, `renew` and `release`. They get a request and return its answer,
-    on any thread. `calls` has the received calls in order, as (method, request, monotonic time)."""
+    """A test can replace `check`, `renew` and `release`. Each of them gets a request and returns
+    the answer. The server calls them on any thread. `calls` has the received calls in order, as
+    (method, request, monotonic time)."""
 
     def __init__(self, test):
         directory = tempfile.TemporaryDirectory(prefix="sluice-test-")

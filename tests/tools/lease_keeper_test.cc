@@ -145,17 +145,21 @@ TEST(LeaseKeeper, Release_EndsRenewals) {
   LeaseServer server({grpc::OK});
   const auto client = Client::Create({.address = server.address()}).value();
   Changes changes;  // not checked: on a busy machine, a renewal may be late
-  std::size_t renewals = 0;
-  {
-    LeaseKeeper keeper(
-        *client, MakeLease(milliseconds(60)),
-        {.asked = SteadyNow(), .timeout = seconds(10), .on_change = changes.Recorder()});
-    ASSERT_TRUE(server.WaitForRenewals(1));
-    EXPECT_TRUE(keeper.Release(v1::HOLD_OUTCOME_OK));
-    EXPECT_THAT(server.released(), ElementsAre("a lease"));
-  }
-  renewals = server.renewals().size();
-  EXPECT_LE(renewals, 2u);  // a second one may have been under way
+  LeaseKeeper keeper(
+      *client, MakeLease(milliseconds(60)),
+      {.asked = SteadyNow(), .timeout = seconds(10), .on_change = changes.Recorder()});
+  ASSERT_TRUE(server.WaitForRenewals(1));
+  EXPECT_TRUE(keeper.Release(v1::HOLD_OUTCOME_OK));
+  EXPECT_THAT(server.released(), ElementsAre("a lease"));
+  // The third renewal of `other` comes after its whole ttl. One more renewal may be by `keeper`, if
+  // it was under way at the release. So the fourth renewal comes after the ttl of `other`. If
+  // `keeper` continued to renew, the fourth renewal would come sooner.
+  const std::size_t before = server.renewals().size();
+  const SteadyTime asked = SteadyNow();
+  LeaseKeeper other(*client, MakeLease(kTtl),
+                    {.asked = asked, .timeout = seconds(10), .on_change = changes.Recorder()});
+  ASSERT_TRUE(server.WaitForRenewals(before + 4));
+  EXPECT_GE(server.renewals()[before + 3], asked + kTtl);
 }
 
 TEST(LeaseKeeper, RenewalsFailForAWhile_EachChangeIsReportedOnce) {

@@ -117,7 +117,7 @@ class LookingInsideTest(unittest.TestCase):
     def setUp(self):
         self.server = Server(self)
 
-    def test_explain_says_what_each_rule_does_and_takes_nothing(self):
+    def test_explain_takes_no_units_and_says_what_each_rule_does(self):
         self.server.sluice("check", "shop", "endpoint=/pay", "user=a", "--cost", "3")
         for _ in range(2):
             result = self.server.sluice("explain", "shop", "endpoint=/pay", "user=a")
@@ -306,7 +306,7 @@ class AccessTest(unittest.TestCase):
 
 
 class ValidateTest(unittest.TestCase):
-    def test_good_rules_exit_0(self):
+    def test_validate_of_good_rules_exits_0(self):
         result = sluice("validate", SOURCE / "config" / "rules")
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertRegex(result.stdout, r"\Avalid: \d+ rules in 1 domain\n\Z")
@@ -334,7 +334,7 @@ class ValidateTest(unittest.TestCase):
         envoys = next((SOURCE / "docker" / "envoy" / "rules").glob("*.yaml"))
         self.assertEqual(sluice("validate", "--envoy", envoys).returncode, 0)
 
-    def test_warnings_are_printed_and_exit_0(self):
+    def test_warnings_are_printed_and_validate_exits_0(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "shop.yaml"
             file.write_text(
@@ -360,7 +360,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(ours.returncode, 1)
         self.assertIn("Sluice's own rules: sluice validate DIR", ours.stderr)
 
-    def test_no_files_exit_1_and_unreadable_files_exit_2(self):
+    def test_validate_exits_1_without_files_and_2_with_unreadable_files(self):
         with tempfile.TemporaryDirectory() as empty:
             result = sluice("validate", empty)
             self.assertEqual(result.returncode, 1)

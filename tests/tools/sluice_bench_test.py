@@ -154,7 +154,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertGreater(json.loads(output)["allowed"], 0)
 
-    def test_refusals_of_the_server_are_counted_by_code_and_exit_2(self):
+    def test_refusals_of_the_server_are_counted_by_code_and_bench_exits_2(self):
         for rpc in ("unary", "batch", "stream"):
             result = run(
                 *("bench", "", "--addr", self.address, "--duration", "100ms", "--rpc", rpc),
@@ -232,7 +232,7 @@ class ArgumentTest(unittest.TestCase):
             (["shop", "user"], 'attribute "user": expected KEY=VALUE'),
             (["shop", "user=42"], '--key: user varies, but is also given as "user=42"'),
             (["shop", "--rpc", "nonsense"], "--rpc"),
-            (["shop", "--checks", "16"], "--checks: 16 with --rpc unary, which takes 1"),
+            (["shop", "--checks", "16"], "--checks: 16 with --rpc unary, which allows only 1"),
             (["shop", "--rpc", "batch", "--checks", "1001"], "--checks"),
             (["shop", "--keys", "0"], "--keys"),
             (["shop", "--keys", "9000001"], "--keys"),

@@ -219,11 +219,12 @@ class CheckTest(unittest.TestCase):
         )
         summary = json.loads(result.stdout)
         self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
-        # The first two checks do not wait: the first takes the token, the second borrows the next.
+        # The first two checks do not wait: the first takes the token, and the second
+        # borrows the next token.
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
-    def test_amounts_take_requests_tokens_and_money_at_once(self):
+    def test_one_check_takes_requests_tokens_and_money(self):
         self.request = ("shop", "endpoint=/ask", f"user={self.next_user}")
 
         def ask(*arguments):
@@ -284,7 +285,7 @@ class CheckTest(unittest.TestCase):
         at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
         self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 
-    def test_output_that_cannot_be_written_exits_2_unless_it_is_progress(self):
+    def test_if_output_other_than_progress_cannot_be_written_the_exit_status_is_2(self):
         def with_full(stream, *arguments):
             with open("/dev/full", "wb") as full:
                 streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
@@ -368,7 +369,7 @@ class ArgumentTest(unittest.TestCase):
                     ("SLUICE_TOKEN", run(*server, environment={"SLUICE_TOKEN": "opensesame\n2"})),
                 ):
                     self.assertEqual(result.returncode, 2, result.stderr)
-                    said = f"^sluice: {source}: found no secret or an invalid one; [^\n]*\n$"
+                    said = f"^sluice: {source}: found no secret, or an invalid one; [^\n]*\n$"
                     self.assertRegex(result.stderr, said)
                     self.assertNotIn("opensesame", result.stderr)
 

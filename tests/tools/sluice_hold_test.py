@@ -156,7 +156,7 @@ class LeaseTest(HoldTest):
         )
         self.assertEqual(result.returncode, 7, result.stderr)
 
-    def test_command_starts_after_the_wait_and_the_lease_is_renewed_during_it(self):
+    def test_lease_is_renewed_during_the_wait_and_then_the_command_starts(self):
         self.server.check = lambda _: granted(wait=seconds(0.5))
         result = self.hold("sh", "-c", "cat /proc/uptime")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -265,7 +265,7 @@ class NoLeaseTest(HoldTest):
 
 class SignalTest(HoldTest):
     def started(self, script, **options):
-        """Starts a hold of a shell script. Returns when the script has printed its first line."""
+        """Starts `sluice hold` with a shell script. Returns when the script has printed a line."""
         process = self.start("sh", "-c", script, **options)
         self.first_line = process.stdout.readline()
         self.assertNotEqual(self.first_line, "")
@@ -355,7 +355,7 @@ class SignalTest(HoldTest):
 
 class TerminalTest(HoldTest):
     def start_at_terminal(self, script):
-        """Starts a hold of a shell script in the foreground of a new terminal."""
+        """Starts `sluice hold` with a shell script, in the foreground of a new terminal."""
         process, terminal = pty.fork()
         if process == 0:
             os.execve(SLUICE, [SLUICE, *self.arguments(["sh", "-c", script])], environment())

@@ -114,7 +114,7 @@ class SameDecisions(unittest.TestCase):
         self.assertGreater(sum(denied.values()), 500)
         self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
 
-    def test_at_one_request_a_second_replay_and_server_agree_on_each_request(self):
+    def test_replay_and_server_agree_on_each_request_if_each_second_has_one_request(self):
         for day in range(DAYS):  # after a day, all counters are like new ones
             begin = START + day * 86_400_000_000
             logged, denied = zip(*(

@@ -104,7 +104,8 @@ class Replay(unittest.TestCase):
                          [("client_ip=" + client, count) for client, count in most])
         self.assertEqual(self.replay("--reorder", "5s", self.rules, log), found)
         self.assertGreater(self.replay("--reorder", "1s", self.rules, log)["late"], 0)
-        # The log as two files, in the wrong order and one compressed, has the same result.
+        # If the log is split into two files, the result is the same, although the files are given
+        # in the wrong order and one is compressed.
         half = len(lines) // 2
         second_half = self.write("b.log", "".join(text for _, text in lines[half:]))
         packed = self.folder / "a.log.gz"
@@ -129,6 +130,8 @@ class Replay(unittest.TestCase):
         self.assertEqual([it["line"] for it in found["faults"]], [2, 3, 5])
         self.assertIn(f"{log}, line 3: is not in the combined format",
                       self.run_tool(self.rules, log).stdout)
+        cut = self.write("cut.log", good[0] + good[0].partition(AGENT)[0] + '200 9 "http://a\n')
+        self.assertEqual(self.replay(self.rules, cut)["faults"][0]["what"], "ends within its referer")
         packed = self.folder / "torn.gz"
         packed.write_bytes(gzip.compress("".join(good[:1] * 3000).encode())[:-20])
         self.assertIn("gzip data ends early", self.replay(self.rules, packed)["faults"][-1]["what"])
@@ -180,11 +183,13 @@ rules:
         self.assertIn('no field "nobody"; its fields are when, the user, n, cost', wrong.stderr)
         unmapped = self.run_tool("--time", "$.at", rules, log)
         self.assertIn("No line has the attribute user", unmapped.stdout)
-        self.assertIn("no --amount tokens=$.FIELD: limits that count tokens", unmapped.stderr)
+        self.assertIn("no --amount tokens=$.FIELD is given, so limits that count tokens",
+                      unmapped.stderr)
         self.assertNotIn("No line has the field", unmapped.stdout)
         misspelled = self.run_tool("--time", "$.at", "--cost", "$.cots", "--amount", "tokens=$.n.", rules, log)
-        self.assertIn("No line has the field of --cost: each request has cost 1", misspelled.stdout)
-        self.assertIn("No line has the field of --amount tokens: each request has amount 0",
+        self.assertIn("No line has the field of --cost, so each request has cost 1",
+                      misspelled.stdout)
+        self.assertIn("No line has the field of --amount tokens, so each request has amount 0",
                       misspelled.stdout)
         self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 

@@ -18,7 +18,7 @@ class WaitTest(unittest.TestCase):
         self.server = FakeServer(self)
 
     def check(self, *arguments):
-        """Runs `sluice check`. Returns the result, and the seconds from last answer to end."""
+        """Runs `sluice check`. Returns the result, and the seconds from last answer to exit."""
         answered = []
         inner = self.server.check
 
@@ -67,7 +67,7 @@ class WaitTest(unittest.TestCase):
         self.assertIn("retry in 1 h", result.stdout)
 
     def reserve_every(self, interval):
-        """Makes the server answer like a borrowing bucket: a check every `interval` seconds."""
+        """Makes the server answer like a borrowing bucket with one token per `interval` seconds."""
         lock = threading.Lock()
         due = None
 

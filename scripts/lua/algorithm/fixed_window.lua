@@ -120,7 +120,7 @@ local function lifetime(limit, now, start) -- inlined
   return ends - now
 end
 
--- The next two functions are for grants.lua. The count includes the units out in grants.
+-- The next two functions are for grants.lua. The count includes the units that are out.
 
 local function cap(_, out, start, count, last)
   return start, max(count, out), last

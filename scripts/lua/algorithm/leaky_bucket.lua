@@ -87,8 +87,8 @@ local function undo(limit, _, cost, x, y, z, level, last)
   return 0, max(0, level + more), last
 end
 
--- stored: the stored level. since: its time. level, last: the level and its time, advanced. more:
--- the change of the level.
+-- stored: the stored level. since: its time. level, last: the level and its time after `advance`.
+-- more: the change of the level.
 local function settled(limit, stored, since, level, last, more)
   if more < 0 then
     return max(0, stored + more), min(since, last)

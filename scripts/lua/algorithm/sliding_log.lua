@@ -207,7 +207,8 @@ local function shift(state, later, taken)
       old[#old + 1] = later[i]
     end
   end
-  if #arguments > 0 then -- before the removal, as in replace
+  -- The new entries are added before the old ones are removed, for the reason given at `replace`.
+  if #arguments > 0 then
     call('ZADD', state.key, unpack(arguments))
   end
   if #old > 0 then

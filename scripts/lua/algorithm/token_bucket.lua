@@ -3,8 +3,8 @@
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
--- State:      level (one token is `period`; below zero: debt), time of that level (µs). In Lua, a
---             third number if tokens are out in grants: how many (grants.lua)
+-- State:      level (one token is `period`; below zero: debt), time of that level (µs). In Lua,
+--             if tokens are out in grants, a third number: how many are out (grants.lua)
 -- Cost:       one key of the driver's MGET; one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
@@ -99,7 +99,7 @@ local function undo(limit, _, cost, x, y, z, level, last)
   return 0, min(limit.capacity, level + more), last
 end
 
--- stored: the level as stored; since: the time of that level. level, last: the same, advanced.
+-- stored: the stored level. since: its time. level, last: the level and its time after `advance`.
 -- more: by how much the settlement changes the level. out: how many tokens are out in grants.
 local function settled(limit, stored, since, level, last, more, out)
   since = min(since, last)

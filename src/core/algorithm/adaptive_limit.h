@@ -44,7 +44,7 @@ struct EndedHolds {
   Duration took{};
   bool too_slow = false;
   std::int64_t slots = 1;
-  std::int64_t held = 0;  // all slots held before these holds ended, including their own
+  std::int64_t held = 0;  // slots held just before these holds ended, by these and others
 };
 
 // The limit that a counter has learned.
@@ -78,7 +78,7 @@ struct LearnedLimit {
   // Moves the limit, but not beyond its bounds.
   void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
     constexpr std::int64_t kStep = kSlot / 50;  // the step up, for a hold that was short enough
-    constexpr std::int64_t kBrief = 20;     // a hold shorter than latency / kBrief: smaller steps
+    constexpr std::int64_t kBrief = 20;     // steps are smaller for holds below latency / kBrief
     constexpr std::int64_t kFirstRise = 5;  // the factor of the larger steps during the first rise
     if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;
     const bool busy = 5 * holds.held >= 4 * Now(its, most);

@@ -17,9 +17,9 @@
 namespace sluice {
 
 // The largest clock skew that a counter tolerates. If the counter's state is newer than the clock,
-// but not by more than kMaxSkew, time stands still for the counter. If it is newer by more, the
-// clock was replaced (a failover to a machine whose clock differs), and the counter moves to the
-// new clock once.
+// but not by more than kMaxSkew, time stands still for the counter. If the state is newer by more
+// than kMaxSkew, the clock was replaced (a failover to a machine whose clock differs), and the
+// counter moves to the new clock once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }
@@ -39,7 +39,7 @@ struct ChangeResult {
   std::int64_t dropped = 0;
 };
 
-// The result of one limit for one request. Durations count from the time of the decision.
+// The result of one limit for one request. Durations start at the time of the decision.
 struct Verdict {
   bool admitted = false;
   std::int64_t limit = 0;
@@ -81,13 +81,13 @@ struct CommonFacts {
   static bool MayGrow(const State&) {
     return false;
   }
-  // How long an admitted check must wait. `snapshot` is from before the check takes its cost.
+  // How long an admitted check must wait. `snapshot` is taken before the check takes its cost.
   template <typename Snapshot>
   static Duration Wait(const Snapshot&, const CounterDemand&, Time) {
     return Duration::zero();
   }
-  // The data needed to answer coalesced checks of `cost` units each, of which the first `taken` are
-  // granted. Here, this is the whole state.
+  // The data needed to answer coalesced checks of `cost` units each; the first `taken` checks are
+  // granted. By default, the whole state is needed.
   template <typename State>
   static State Summarize(const State& state, std::int64_t /*cost*/, std::int64_t /*taken*/, Time) {
     return state;

@@ -5,8 +5,8 @@
 // consistency", SOSP 1989.
 //
 // The twin of scripts/lua/algorithm/concurrency.lua; tests/store/differential_test.cc compares the
-// two. Copies of a State share their holders, which only Take, Renew and Release change. Otherwise
-// pure functions of their arguments.
+// two. Copies of a State share their holders, which only Take, Renew and Release change. Otherwise,
+// the functions are pure.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +72,7 @@ struct Concurrency : CommonFacts {
   struct State {
     std::shared_ptr<Holders> holders;
     Duration offset{};         // the counter's time minus the store's
-    Time last;                 // of the latest change, the counter's time
+    Time last;                 // the counter's time at the latest change
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
     bool moved = false;        // all holders expired, on a clock that the counter no longer uses
@@ -134,7 +134,7 @@ struct Concurrency : CommonFacts {
     return holder != nullptr && holder->expires > state.now;
   }
 
-  // Extends the lease to its ttl from now. REQUIRES: Holds(state, lease).
+  // Extends the lease until state.now + lease.ttl. REQUIRES: Holds(state, lease).
   void Renew(State& state, const Lease& lease) const {
     const std::int64_t slots = state.holders->Find(lease.id)->slots;
     state.holders->Set(lease.id, {state.now + lease.ttl, slots});

@@ -33,12 +33,12 @@ struct SeenState {
 // `limit`. Call Advance next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
 
-// The initial state, without charges, of a counter of LimitForCharges. If `seen` is of a fixed
-// window, the state is in the same window.
+// The initial state of a counter whose limit is from LimitForCharges. This state has no charges. If
+// `seen` is the state of a fixed window, this state is in the same window.
 CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now);
 
-// The units in use, rounded up: counted, held, missing from a bucket, or in debt. A counter of
-// LimitForCharges starts with 0.
+// The units in use, rounded up: counted, held, missing from a bucket, or in debt. A counter whose
+// limit is from LimitForCharges starts with 0.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
 // The approximate bytes of memory that the state takes on the heap.
@@ -70,8 +70,9 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
 // Changes `snapshot` to the snapshot after one more check of `cost` units.
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
-// Whether the counter admits a check of a mode other than kConsume and kPeek. kCharge: whether a
-// check of the same units would be admitted. kRenew: whether the lease holds slots. Otherwise true.
+// Whether the counter admits a check of a mode other than kConsume and kPeek. For kCharge, returns
+// whether a check of the same units would be admitted. For kRenew, returns whether the lease holds
+// slots. Otherwise, returns true.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.
@@ -103,10 +104,10 @@ struct Held {
 ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
                     const Held& held, const CoalescedChecks& checks);
 
-// What a lease without a record holds of a counter: the checks.demand.units that the counter was
-// charged earlier. The earlier the charge was, the less a settlement gives back. Without a record,
-// it is not known exactly when these units leave a sliding window. So Undo must not refund other
-// units in their place.
+// What a lease without a record holds of a counter: the checks.demand.units that were charged to
+// the counter earlier. The earlier the charge was, the less a settlement gives back. Without a
+// record, it is not known exactly when these units leave a sliding window. So Undo must not refund
+// other units in their place.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Ends a grant that its holder returns. Returns whether the grant was still out. REQUIRES, here and

@@ -48,7 +48,7 @@ struct DripRate {
   }
 
   // Returns the share of `level`, converted to this period: one unit is `whole` in `level`, and
-  // `period` in the result. Whole units are divided by Share::Of. The remaining fraction of a unit,
+  // `period` in the result. Share::Of divides the whole units. The remaining fraction of a unit,
   // and all debt, are divided in proportion.
   std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
     if (share.whole()) return level;

@@ -139,8 +139,8 @@ struct FixedWindow : CommonFacts {
     return Charge(state, cost);
   }
 
-  // Refunds up to `cost` units of this window, but none that grants hold. Returns whether the count
-  // may have changed.
+  // Refunds up to `cost` units of this window. Units under grants are not refunded. Returns whether
+  // the count may have changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
     state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
@@ -156,7 +156,7 @@ struct FixedWindow : CommonFacts {
 
   // The units from which a server may take a grant.
   std::int64_t Grantable(const State& state) const { return limit - state.count; }
-  // `wish`, but its life ends with the window.
+  // Returns `wish` with a life that ends no later than the window.
   GrantWish Limited(const GrantWish& wish, const State& state) const {
     return {wish.units, std::min(wish.life, WindowEnd(state.start) - state.last)};
   }

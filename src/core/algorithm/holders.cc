@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-using Key = std::pair<Time, LeaseId>;  // a holder, in the order of expiry
+using Key = std::pair<Time, LeaseId>;  // identifies a holder; sorted by expiry
 
 // For a tree that maps each Key to its slots. Each node keeps the sum of the slots of that node and
 // of all nodes below it.

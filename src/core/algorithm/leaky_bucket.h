@@ -1,8 +1,8 @@
-// Leaky bucket as a queue: units drain evenly at `rate` per `period`. Of units that arrive
+// Leaky bucket as a queue: units drain evenly at `rate` per `period`. If many units arrive
 // together, one is served and `queue` more are queued; further checks are denied. With `delays`
-// each queued check waits for its turn, so that starts are evenly spaced. Without it, queued checks
-// start at once. Source: J. Turner, "New directions in communications", IEEE Communications 24(10),
-// 1986, as in nginx' limit_req (its burst is `queue`, its nodelay is `delays` = false).
+// each queued check waits for its turn, so that starts are evenly spaced. Without `delays`, queued
+// checks start at once. Source: J. Turner, "New directions in communications", IEEE Communications
+// 24(10), 1986, as in nginx' limit_req (its burst is `queue`, its nodelay is `delays` = false).
 //
 // Levels are integers: one unit is a level of `period` (in µs), so nothing is rounded. The twin of
 // scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc compares the two. Pure
@@ -144,8 +144,8 @@ struct LeakyBucket : CommonFacts {
 
   using Snapshot = State;
 
-  // How long an admitted check must wait. `state` is from before the check takes its cost. A check
-  // of 0 units never waits.
+  // How long an admitted check must wait. `state` is the state before the check takes its cost. A
+  // check of 0 units never waits.
   Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
     if (!delays || state.level == 0 || demand.units == 0) return Duration::zero();
     return TimeToFall(0, state) + (state.last - now);

@@ -95,9 +95,9 @@ bool Supports(const Limit& limit, Mode mode);
 // Whether a check takes slots under a lease, and holds them until the lease is released or expires.
 bool TakesLeases(const Limit& limit);
 
-// Whether the level of a counter changes with time, at the limit's rate. If so, a settlement
-// changes the level as it is stored, not the advanced level, because the lease may name a limit
-// with an outdated rate.
+// Whether a settlement changes the level of the counter as it is stored, without advancing it to
+// the present first. The lease may name a limit with an outdated rate, which must not fill or drain
+// the counter.
 bool SettlesAsStored(const Limit& limit);
 
 // The longest time for which a lease may hold slots. REQUIRES: TakesLeases(limit)
@@ -132,8 +132,8 @@ bool MayCoalesceCharges(const Limit& limit);
 // may admit nothing, so it can be smaller than any limit of a rule.
 Limit LimitFor(const Limit& limit, const Share& share);
 
-// The limit whose counter adds up the units that a server admits by itself. Used returns their
-// number.
+// The limit whose counter adds up the units that a server admits by itself. The function Used
+// (counter.h) returns their number.
 Limit LimitForCharges(const Limit& limit, const Share& share);
 
 }  // namespace sluice

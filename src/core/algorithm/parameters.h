@@ -53,8 +53,8 @@ class Parameters {
   virtual void Percent(std::string_view key, std::int64_t& value, const Range& range,
                        std::int64_t fallback) = 0;
 
-  // A map of further parameters, which `describe` passes on. `is_given`: whether the map is
-  // present.
+  // A map of further parameters, which `describe` passes to its argument. `is_given`: whether the
+  // map is present.
   virtual void Group(std::string_view key, bool& is_given,
                      const std::function<void(Parameters&)>& describe) = 0;
 

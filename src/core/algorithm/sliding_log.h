@@ -2,12 +2,12 @@
 // keeps one entry per admitted check, so memory grows with the limit. Meant for small limits that
 // must be exact, such as logins.
 //
-// Each entry holds the running sum of units up to it. The count of a window is the difference of
-// two sums, and bisection finds when units leave the window.
+// Each entry has the sum of all units up to and including its own. The count of a window is the
+// difference of two sums, and bisection finds when units leave the window.
 //
 // The twin of scripts/lua/algorithm/sliding_log.lua; tests/store/differential_test.cc compares the
-// two. Copies of a State share one log, which only Take and Undo change. Otherwise pure functions
-// of their arguments.
+// two. Copies of a State share one log, which only Take and Undo change. Otherwise, the functions
+// are pure.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ struct SlidingLog : CommonFacts {
   static constexpr std::string_view kName = "sliding_log";
   static constexpr Algorithm kAlgorithm{2};
   static constexpr std::int64_t kMaxLimit = 10'000;
-  // If the log has this many entries, further units go to the newest entry, which gets their time.
+  // If the log has this many entries, further units are added to the newest entry. This entry then
+  // has the time of the added units.
   static constexpr std::size_t kMaxEntries = 10'000;
   // The maximum number of expired entries that one check removes while other units still count.
   static constexpr std::size_t kMaxCleared = 64;

@@ -41,8 +41,8 @@ struct SlidingWindow : CommonFacts {
     its.Length("window", window);
     its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
   }
-  // `other` counts units for its window and one sub-window more. In that time, this limit may admit
-  // twice `limit`.
+  // In `other`, a unit counts for up to its window plus one sub-window. In that time, this limit
+  // may admit twice `limit`.
   bool Includes(const SlidingWindow& other) const {
     return window >= other.window && other.limit / 2 >= limit;
   }
@@ -64,7 +64,7 @@ struct SlidingWindow : CommonFacts {
     }
   };
 
-  // The state of a new counter. Consecutive sub-windows start at its first check.
+  // The state of a new counter. The first sub-window starts at the first check.
   State New(Time now) const { return {.start = now, .last = now}; }
 
   // Brings `state` forward to `now`. Returns whether it was moved to a new clock.
@@ -197,7 +197,7 @@ struct SlidingWindow : CommonFacts {
   // The length of a sub-window, rounded up so that `segments` of them cover the window.
   Duration length() const { return Duration(CeilDiv(window.count(), segments)); }
 
-  // When the sub-window that is `age` places older than the newest leaves the window.
+  // When a sub-window leaves the window. The newest sub-window has `age` 0, the one before has 1.
   Time LeavesAt(const State& state, std::int64_t age) const {
     return state.start + (segments + 1 - age) * length();
   }

@@ -169,7 +169,7 @@ struct TokenBucket : CommonFacts {
     return {state.level, state.last, state.grants.units()};
   }
 
-  // How long an admitted check must wait. `state` is from before the check takes its cost.
+  // How long an admitted check must wait. `state` is the state before the check takes its cost.
   Duration Wait(const Snapshot& state, const CounterDemand& demand, Time now) const {
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;

@@ -43,11 +43,11 @@ struct WarmingBucket : CommonFacts {
   void Describe(Parameters& its) {
     its.Rate("rate", rate, period, DripRate::kMaxRate);
     its.Length("warmup", warmup, kMaxWarmup);
-    its.Refuse("burst", "only without warmup: with it, rate and warmup determine the burst");
-    its.Refuse("initial", "only without warmup: with it, the bucket starts cold");
+    its.Refuse("burst", "only without warmup; otherwise, rate and warmup determine the burst");
+    its.Refuse("initial", "only without warmup; a bucket with warmup starts cold");
     bool borrows = true;
     its.Flag("borrow", borrows, true);
-    if (!borrows) its.Refuse("borrow", "only without warmup: with it, the bucket always borrows");
+    if (!borrows) its.Refuse("borrow", "only without warmup; a bucket with warmup always borrows");
     its.Refuse("prefetch", "only without warmup");
   }
   bool Includes(const WarmingBucket& other) const { return *this == other; }
@@ -149,7 +149,7 @@ struct WarmingBucket : CommonFacts {
 
   using Snapshot = State;
 
-  // How long an admitted check must wait. `state` is from before the check takes its cost.
+  // How long an admitted check must wait. `state` is the state before the check takes its cost.
   Duration Wait(const State& state, const CounterDemand&, Time now) const {
     return state.next_free > state.last ? state.next_free - now : Duration::zero();
   }
@@ -193,8 +193,8 @@ struct WarmingBucket : CommonFacts {
     return State{stored, seen.next_free, seen.last};
   }
 
-  // The limit whose counter adds up the units taken, as missing tokens. A WarmingBucket cannot do
-  // that, because it takes prices, and these depend on how cold it is.
+  // The limit whose counter adds up the taken units, as missing tokens. A WarmingBucket's counter
+  // cannot add up units: it adds up their prices, which depend on how cold the bucket is.
   TokenBucket ForCharges() const {
     const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
     return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};

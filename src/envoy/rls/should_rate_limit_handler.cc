@@ -7,7 +7,7 @@
 namespace sluice::envoy {
 namespace {
 
-// The memory of larger calls is freed.
+// If a call exceeds one of these bounds, its memory is freed after the call.
 constexpr int kMaxKeptDescriptors = 8;
 constexpr std::size_t kMaxKeptBytes = 4096;
 constexpr std::size_t kMaxKeptResponseBytes = 256 * 1024;

@@ -34,7 +34,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler {
     Limiter& limiter;
     const EnvoySettings& settings;
     HitCounters& counters;            // of the loop
-    std::string& response;            // a buffer of the loop
+    std::string& response;            // reused by all handlers of the loop
     const CallerAccess* access;       // null: every caller is admitted
     const PeerMetrics* peer_metrics;  // may be null
   };

@@ -73,8 +73,8 @@ class Converter {
     AddAll(descriptor.descriptors, way);
   }
 
-  // An exact value takes precedence over patterns, the first pattern over the others, and all of
-  // them over the key alone.
+  // Of the siblings with the same key, Envoy tries exact values first, then patterns in file order,
+  // then the key alone.
   static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
                      Way& way) {
     const bool twice =

@@ -18,8 +18,8 @@
 
 namespace sluice::envoy {
 
-// The attributes of a descriptor's check: the rule at which the entries end, and the entries, which
-// name the counter.
+// The attributes of a descriptor's check: the name of the rule to which the descriptor's entries
+// lead in the trie, and the entries themselves, which name the counter.
 inline constexpr std::string_view kRuleAttribute = "rule";
 inline constexpr std::string_view kDescriptorAttribute = "descriptor";
 

@@ -124,7 +124,7 @@ std::vector<RuleDocument> ReadResources(const DiscoveryResponse& response,
     const auto& resource = response.resources(i);
     RateLimitConfig config;
     if (resource.type_url() != kRulesType || !config.ParseFromString(resource.value())) {
-      mistakes.push_back(fmt::format("resources[{}]: found a {}; allowed is a valid {}", i,
+      mistakes.push_back(fmt::format("resources[{}]: found a {} instead of a valid {}", i,
                                      resource.type_url(), kRulesType));
       continue;
     }

@@ -31,14 +31,15 @@ struct XdsStatus {
   std::string version;                    // of the set in force, as the control plane names it
   std::size_t resources = 0;              // in this set
   std::optional<SteadyTime> accepted_at;  // absent: no set has been accepted
-  std::string last_refusal;  // version and first mistake of the last set; empty: not refused
+  // Version and first mistake of the last set; empty if that set was accepted.
+  std::string last_refusal;
 };
 
 class XdsClient {
  public:
   // To be called on any thread, once for each taken set, with the set's mistakes. An empty list
-  // means that the set is in force. If a newer set is taken first, the Done of the older set may be
-  // dropped without a call.
+  // means that the set is in force. If a newer set is taken before this call, the Done of the older
+  // set may be dropped without a call.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   // Called on the client's thread. Must not wait for the set to be compiled.
   using Take = std::function<void(RuleResources set, Done done)>;

@@ -40,8 +40,8 @@ class RateGuard {
 
 class FloodGuard {
  public:
-  // Many resets of calls younger than this are an attack: a legitimate caller does not combine such
-  // a short deadline with immediate retries.
+  // Many resets of calls younger than kYoung are an attack: a legitimate caller does not combine
+  // such a short deadline with immediate retries.
   static constexpr std::chrono::milliseconds kYoung{1};
 
   // These count an event, and return false if the peer floods the connection.

@@ -52,8 +52,8 @@ class LoopState {
   void Count(Refusal refusal) { shared_.metrics.Count(refusal); }
 
   Inflater& inflater() { return inflater_; }
-  // After inflating more than this, an iteration lets other connections run, because a few
-  // compressed bytes can take as long as a thousand calls.
+  // An iteration that has inflated more than this many bytes lets other connections run, because
+  // inflating a few compressed bytes can take as long as a thousand calls.
   static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
   // Whether this iteration has inflated at most kInflatedBytesPerIteration, over all connections.
   bool MayInflate() {

@@ -35,18 +35,19 @@ struct ServerOptions {
   // and its open calls finish. The caller then reconnects, perhaps to another server. Zero disables
   // this.
   Duration max_connection_age{};
-  // The maximum number of open calls, except of probes. Further calls are refused (REFUSED_STREAM),
-  // so callers can retry. On each loop, a peer may have at most three times as many calls as can
-  // still be opened.
+  // The maximum number of open calls; probes are not counted. Further calls are refused
+  // (REFUSED_STREAM), so callers can retry. On each loop, a peer may have at most three times as
+  // many calls as can still be opened.
   std::size_t max_calls = 100'000;
   // Whether the caller of a call is known. While more than half of max_calls is used, calls of
   // unknown callers are refused. Null: all callers are known. Called on io threads.
   std::function<bool(const Call&)> knows_caller = nullptr;
   // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
   std::vector<std::string> metadata = {"authorization"};
-  // The maximum bytes of messages that are incomplete or not taken yet, over all connections. If a
-  // peer uses most of these bytes, its requests fail with RESOURCE_EXHAUSTED, and its calls with
-  // the oldest unread responses are reset.
+  // The maximum bytes of messages, over all connections. A message counts while it is incomplete,
+  // not delivered yet, or not taken by the peer yet. If a peer uses most of these bytes, its
+  // requests fail with RESOURCE_EXHAUSTED, and its calls with the oldest unread responses are
+  // reset.
   std::size_t max_buffered_bytes = 96 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();

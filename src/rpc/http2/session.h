@@ -125,7 +125,7 @@ class Session {
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t head_bytes_ = 0;       // decompressed bytes of the latest header block
   std::size_t heads_received_ = 0;   // decompressed bytes of all header blocks in this Receive
-  std::size_t inflated_before_ = 0;  // total of the loop's inflater before this Receive
+  std::size_t inflated_before_ = 0;  // the inflater's total() before this Receive
   std::string rest_;                 // received but not processed when the session was paused
   int pings_ = 0;
   bool paused_ = false;

@@ -83,8 +83,8 @@ void Stream::SetDeadline() {
   if (timeout && *timeout < SteadyTime::max() - received_) deadline_ = received_ + *timeout;
 }
 
-// An iteration may take longer than a short timeout. So with a short timeout, the deadline is
-// compared with the current time.
+// An iteration may take longer than a short timeout. So with a short timeout, the deadline is also
+// compared with the clock, not only with the loop's time.
 bool Stream::overdue() const {
   constexpr std::chrono::milliseconds kShort(1);
   if (deadline_ <= context_->now()) return true;
@@ -190,8 +190,8 @@ void Stream::ForgetCall() {
   if (unfinished_ > 0 || reservation_.granted > 0 || reservation_.wanted > 0) UpdateFlow();
 }
 
-// If more than half of the buffer has been taken, first drops that part. So the buffer stays
-// bounded even if it never becomes empty.
+// If nghttp2 has taken more than half of the bytes in the buffer, first drops the taken bytes. So
+// the buffer stays bounded even if it never becomes empty.
 void Stream::AppendMessage(std::string_view message) {
   if (taken_ > unsent_bytes()) {
     output_.erase(0, taken_);
@@ -268,9 +268,9 @@ void Stream::DropUnsent() {
   taken_ = 0;
 }
 
-// If bytes are added while others wait, the wait of the added bytes counts only from the time when
-// the others have been taken. So a call is reset when a byte has waited for between one and two
-// times Times::stall.
+// If bytes are added while older bytes wait, the wait of the added bytes is measured only from the
+// time when nghttp2 has taken the older bytes. So a call is reset when a byte has waited for at
+// least Times::stall and at most twice as long.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;
   context_->memory.RemoveOutput(count);

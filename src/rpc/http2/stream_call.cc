@@ -86,8 +86,8 @@ class StreamCall final : public ServerCall, public StreamResponder {
   };
 
   // Delivers messages, and calls OnHalfClose at the end of the request.
-  // A message is in use until OnMessage returns. If the call ends in OnMessage, it is therefore
-  // released here, afterward.
+  // A message is in use until OnMessage returns. If the call ends in OnMessage, the call is
+  // therefore released only here, after OnMessage has returned.
   void Deliver() {
     if (std::exchange(delivering_, true)) return;
     while (served() && !paused_ && !Defer() && DeliverOne()) {

@@ -40,8 +40,8 @@ class UnaryCall final : public ServerCall, public UnaryResponder {
     }
     if (state_ != State::kReceived) return;
     state_ = State::kServing;
-    // A handler takes more memory than a call. It is therefore made when the first request is
-    // complete: a peer that does not complete requests gets no handler.
+    // A handler takes more memory than a call. The handler is therefore created only when the first
+    // request is complete: a peer that does not complete requests gets no handler.
     if (handler_ == nullptr) {
       handler_ = method_.unary(loop_.loop());
       handler_->Attach(*this);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxShards = 64;
 
-// If a sweep drops less than one in this many entries of a shard, the shard's next sweep must wait
+// If a sweep drops less than 1/kFewDropped of a shard's entries, the shard's next sweep must wait
 // for kSweepPause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
@@ -41,8 +41,9 @@ bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const Co
   return Admits(*counter.limit, state, One(check, counter, /*granted=*/0));
 }
 
-// Whether `check` may change its counters. A denied renewal, an inspection, and a check whose lease
-// was settled before may not. To settle a lease of units, the lease must be open.
+// Whether `check` may change its counters. Returns false for a denied renewal, for an inspection,
+// and for a check whose lease was settled before. To settle a lease of units, the lease must be
+// open.
 bool MayChange(const StoreCheck& check) {
   const Mode mode = check.demand.mode;
   if (mode == Mode::kRenew) return check.admitted;
@@ -52,8 +53,8 @@ bool MayChange(const StoreCheck& check) {
 }
 
 // Changes one counter, in a mode other than CONSUME and PEEK. `held` is what a lease of units holds
-// of the counter according to the lease's record; a settlement starts from it. A renewal of such a
-// lease changes only slots. See `changed` in scripts/lua/decide.lua, and record.lua.
+// of the counter according to the lease's record; only a settlement uses `held`. A renewal of a
+// lease of units changes only slots. See `changed` in scripts/lua/decide.lua, and record.lua.
 ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, CounterState& state,
                        const CounterState* stored, const Held& held) {
   CoalescedChecks checks = One(check, counter, /*granted=*/0);
@@ -73,8 +74,8 @@ ChangeResult ChangeOne(const StoreCheck& check, const CounterCheck& counter, Cou
 
 }  // namespace
 
-// Holds the locks of all shards that contain counters of a check. Locks them in ascending order, to
-// prevent deadlock.
+// Holds the locks of all shards that contain counters of a check. Locks the shards in ascending
+// order, to prevent deadlock.
 class MemoryStore::ShardLocks {
  public:
   ShardLocks(MemoryStore& store, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS

@@ -76,7 +76,7 @@ class Connection final : private net::Protocol {
   ~Connection() override;
 
   void Start();
-  // Closes permanently. The owner is not called any more.
+  // Closes permanently. The owner is not called anymore.
   void Stop();
 
   bool ready() const { return state_ == State::kReady; }

@@ -15,7 +15,7 @@ namespace sluice::redis {
 namespace {
 
 // ARGV: the server's name; the time after which a server is gone (ms). Returns the names of all
-// servers. An entry further in the future than ARGV[2] was written before Redis' clock was set
+// servers. An entry whose time is later than now + ARGV[2] was written before Redis' clock was set
 // back, so it is removed, too.
 constexpr std::string_view kReport = R"lua(
 local time = redis.call('TIME')

@@ -29,7 +29,8 @@ struct FleetView {
 
 class FleetMember final : private Connection::Owner {
  public:
-  // A sorted set of the servers' names, by the time of their last report in milliseconds.
+  // A sorted set of the servers' names. The score is the time of the server's last report, in
+  // milliseconds.
   static constexpr std::string_view kKey = "sluice:{fleet}";
 
   using OnView = std::function<void(const FleetView&)>;
@@ -54,8 +55,9 @@ class FleetMember final : private Connection::Owner {
   static constexpr std::chrono::seconds kGoneAfter{5};
   // Enough for the names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // Each reply gives the number of servers. The numbers of this many replies, which arrive within
-  // five minutes, are remembered. In an outage, no report is answered, so no number is forgotten.
+  // Each reply gives the number of servers. The numbers in the last kRemembered replies are
+  // remembered: those of five minutes. In an outage, no report is answered, so no number is
+  // forgotten.
   static constexpr std::size_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }

@@ -88,8 +88,8 @@ class InFlight {
   // Whether an in-order check is in flight and its owner still waits for the answer.
   bool HasInOrder() const;
 
-  // Called if this process was late, not Redis. Each overdue command and check gets the timeout
-  // again, once.
+  // Called if this process was late, not Redis. Each overdue command and check gets another timeout
+  // from `now` on, but only once.
   void ExtendDeadlines(SteadyTime now);
 
   // Whether the oldest command is overdue.

@@ -71,7 +71,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   const OnLayout on_layout_;
   std::vector<Address> servers_;
   std::size_t place_;
-  bool leaves_ = false;  // the current server is not to be queried any more
+  bool leaves_ = false;  // the current server is not to be queried anymore
   bool awaits_answer_ = false;
   SteadyTime asked_at_;
   std::optional<SteadyTime> in_doubt_since_;

@@ -1,5 +1,5 @@
 // A check on its way through the Redis store, from Submit until its reply has arrived or cannot
-// arrive any more.
+// arrive anymore.
 #pragma once
 
 #include <algorithm>

@@ -57,7 +57,7 @@ std::optional<std::size_t> KindOf(std::string_view error) {
 
 namespace {
 
-// If the ACL forbids a command of the script, the error may not contain the word NOPERM.
+// If the ACL forbids a command of the script, the error does not always contain the word NOPERM.
 bool IsOfAcl(std::string_view error) {
   return error.find("executing the script can't") != error.npos ||
          error.find("ACL failure in script") != error.npos;
@@ -99,7 +99,8 @@ std::optional<Redirect> ParseRedirect(std::string_view error, const Address& fro
   return to;
 }
 
-// "ERR Script attempted to access a non local key in a cluster node"; before Redis 7 "Lua script".
+// The error is "ERR Script attempted to access a non local key in a cluster node". Before version
+// 7, Redis says "Lua script" instead of "Script".
 bool IsForeignKey(std::string_view error) {
   return error.find("cript attempted to ") != std::string_view::npos;
 }

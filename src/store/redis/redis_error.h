@@ -27,7 +27,7 @@ struct ErrorKind {
 };
 extern const std::array<ErrorKind, 18> kErrorKinds;
 
-// The index of the error's kind in kErrorKinds, or nullopt if it has none.
+// The index of the error's kind in kErrorKinds; nullopt if the error has none of these kinds.
 std::optional<std::size_t> KindOf(std::string_view error);
 
 // Whether a new connection may help: the node is starting, requires a login, or has become a
@@ -37,22 +37,23 @@ bool WantsReconnect(std::string_view error);
 // Whether keys are on another node: MOVED, ASK or TRYAGAIN. The command has not run.
 bool IsRedirect(std::string_view error);
 
-// The place that a MOVED or ASK names: "MOVED 3999 127.0.0.1:6381".
+// The slot and the address in a MOVED or ASK, such as "MOVED 3999 127.0.0.1:6381".
 struct Redirect {
   std::size_t slot = 0;
   Address address;
 };
 
-// If the error has no host, because the target does not know its own name, the result has the host
-// of `from`. Returns nullopt if the error names no place, or has "?" as the host, because the
-// target has no name to announce.
+// If the host is empty, the target does not know its own name, and the result has the host of
+// `from`. If the host is "?", the target has no name to announce, and the result is nullopt. The
+// result is also nullopt if the error has no slot or no address.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
-// Whether a script has failed because it accessed a key that is neither declared nor on this node,
-// or because the Cluster is down. Nothing was changed.
+// Whether `error` means that a script accessed a key that is neither declared nor on this node, or
+// that the Cluster is down. In both cases, nothing was changed.
 bool IsForeignKey(std::string_view error);
 
-// Whether the node rejects scripts that access undeclared keys. Nothing was changed.
+// Whether `error` means that the node rejects scripts that access undeclared keys. In this case,
+// nothing was changed.
 bool RefusesUndeclaredKeys(std::string_view error);
 
 }  // namespace sluice::redis

@@ -27,8 +27,8 @@ class RedisMetrics {
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 
-  // Counts an error reply of Redis, or the error text of one entry of a script call, which has the
-  // same form.
+  // Counts an error: an error reply of Redis, or the error text of one entry of a script call. Both
+  // have the same form.
   void CountError(std::string_view error);
 
   void CountScriptCall() { script_calls_.Increment(); }

@@ -125,11 +125,13 @@ Result<void> AddAddress(std::string_view host, RedisUrl& url) {
 Result<void> SetPlace(std::string_view text, RedisUrl& url) {
   auto [hosts, path] = Split(text, '/');
   const bool several = url.kind != Kind::kSingle;
-  do {
-    const auto [host, others] = several ? Split(hosts, ',') : std::pair(hosts, std::string_view());
+  bool has_more = true;
+  while (has_more) {
+    has_more = several && hosts.find(',') != hosts.npos;
+    const auto [host, others] = has_more ? Split(hosts, ',') : std::pair(hosts, std::string_view());
     if (auto added = AddAddress(host, url); !added) return added;
     hosts = others;
-  } while (!hosts.empty());
+  }
   if (url.kind == Kind::kSentinel) {
     const auto [master, database] = Split(path, '/');
     const auto decoded = PercentDecode(master);

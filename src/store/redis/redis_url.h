@@ -41,8 +41,8 @@ struct RedisUrl {
   // For logs: addresses, master and database, never a password.
   std::string ToString() const;
 
-  // The error states what is wrong and what is allowed. Of `text`, it quotes at most the name of a
-  // known option.
+  // The error states what is wrong and what is allowed. The error quotes no part of `text`, except
+  // the name of a known option.
   static Result<RedisUrl> Parse(std::string_view text);
 };
 

@@ -36,14 +36,14 @@ class ReplyReader {
   void Feed(std::string_view bytes);
 
   // The next reply; null if its end has not been fed yet. Fails if the bytes are not a reply of
-  // Redis, if the reply has more elements than `most`, or if its end is not among the first
-  // `most.bytes` bytes or the bytes fed with them. Then the reader must not be used any more.
+  // Redis, if the reply has more than `most.elements` elements, or if more than `most.bytes` bytes
+  // were fed and the reply is still incomplete. After a failure, the reader must not be used again.
   Result<Reply> Next(const ReplySize& most);
 
  private:
   std::unique_ptr<redisReader, Deleter> reader_;
   std::size_t bytes_ = 0;     // fed since the last reply
-  std::size_t elements_ = 0;  // how many the rest of the reply may have, in all its arrays
+  std::size_t elements_ = 0;  // how many more elements the reply may have
 };
 
 }  // namespace sluice::redis

@@ -1,5 +1,5 @@
-// One call of the check script: encodes its entries of equal checks, and decodes its reply. The
-// format is described in scripts/lua/check.lua. No I/O.
+// One call of the check script: encodes the entries (each stands for one or more equal checks) and
+// decodes the reply. The format is described in scripts/lua/check.lua. No I/O.
 //
 // Not thread-safe. Reusable: memory is kept between calls.
 #pragma once
@@ -93,7 +93,8 @@ class ScriptCall {
   bool lone_ = false;  // the only entry is plain
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
-  // Open addressing: by hash, indices of the first kMaxWeight keys, from 1; 0 is free.
+  // A hash table with open addressing: the indices, from 1, of the first kMaxWeight keys. A 0
+  // marks a free element.
   std::array<std::uint32_t, 4 * kMaxWeight> key_table_{};
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
@@ -111,7 +112,8 @@ class ScriptCall {
 // Reads the reply of one ScriptCall, entry by entry, in the order in which the entries were added.
 class ScriptReply {
  public:
-  // `elements` of the script's reply: the blob, then messages. Their bytes must outlive this.
+  // `elements` are the elements of the script's reply: the blob, then messages. Their bytes must
+  // outlive this.
   static Result<ScriptReply> Open(std::vector<std::string_view> elements);
 
   // Reads the reply to an entry of `n` checks like `check`. Returns false if the blob ends too

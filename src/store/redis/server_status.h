@@ -69,7 +69,8 @@ class ServerStatus {
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);
   State last_logged_ SLUICE_GUARDED_BY(mutex_) = State::kNothing;
-  // By kind, with errors without a kind last: until when such an error is not logged again.
+  // Until when errors of a kind are not logged again. The last element is for errors without a
+  // kind.
   std::array<SteadyTime, kErrorKinds.size() + 1> known_until_ SLUICE_GUARDED_BY(mutex_){};
 };
 

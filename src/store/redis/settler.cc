@@ -11,7 +11,7 @@
 
 namespace sluice::redis {
 
-// The copy of a check that was sent and has failed.
+// A copy of a check that was sent and then failed. The copy waits for the reply.
 class Settler::LateCheck final : public OwnedCheck {
  public:
   LateCheck(Settler& settler, const StoreCheck& check, bool is_probe)
@@ -217,7 +217,7 @@ void Settler::OnAnswered() {
   if (!deferred_.empty() && !retry_timer_.active()) SendDeferred();
 }
 
-// Operations that fail during this are deferred again, behind the others.
+// Operations that fail during this call are deferred again, behind the others.
 void Settler::SendDeferred() {
   for (std::size_t n = deferred_.size(); n > 0 && on_their_way_ < kAtOnce; --n) {
     auto settlement = std::move(deferred_.front());

@@ -241,7 +241,7 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
   if (word == "MOVED" || word == "ASK") {
     if (++pending->redirects > kMostRedirects) return Pause(std::move(pending));
     Node* const node = FollowRedirect(from, error);
-    // The redirect names no address, but the slot map may have it.
+    // The redirect names no address. The slot map may name the new owner.
     if (node == nullptr) return TryAgainLater(std::move(pending));
     pending->routing = word == "ASK" ? Routing::kAsking : WithRedirects(*pending->check);
     for (const CounterCheck& counter : pending->check->counters) {
@@ -308,10 +308,11 @@ void ThreadStore::FollowAsked(Node& node) {
   }
 }
 
-// A slot has moved, and new checks are sent to its new owner. They must not overtake the checks
-// queued at `node`, so these are sent there, too. But queued in-order checks stay while an in-order
-// check is in flight, because Redis may still redirect the check in flight. If a piece of a resent
-// check stays at `node`, the piece is queued again, and so are the checks that follow it.
+// A slot has moved, and new checks are sent to its new owner. The new checks must not overtake the
+// checks queued at `node`, so the queued checks are sent to the new owner, too. But queued in-order
+// checks stay while an in-order check is in flight, because Redis may still redirect the check in
+// flight. If a piece of a resent check stays at `node`, the piece is queued again, and so are the
+// checks that follow it.
 void ThreadStore::ResendQueued(Node& node) {
   const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {

@@ -1,5 +1,5 @@
-// The addresses of a store's nodes, and which of them owns a key: one node, the master named by
-// sentinels, or a Cluster.
+// Finds the addresses of a store's nodes, and which node owns a key. A store is one node, the
+// master named by sentinels, or a Cluster.
 //
 // On io-0; layouts go to all io threads.
 #pragma once

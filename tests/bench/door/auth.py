@@ -3,9 +3,9 @@
 
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round, h2load requests /v1/auth on 64 persistent
-connections. Then `sluice bench` calls CheckLimit on 64 connections. Then h2load requests nginx
-alone (`return 204`). Each connection has one request at a time. All users are equally frequent; the
-Redis is real. Shows medians.
+connections. Then `sluice bench` calls CheckLimit on 64 connections. Then h2load requests a page
+of nginx alone (`return 204`). Each connection has one request at a time. All users are equally
+frequent; the Redis is real. Shows medians.
 """
 
 import pathlib

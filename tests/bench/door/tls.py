@@ -41,7 +41,7 @@ def show(rounds):
                                    for i in range(3))
         print(f"{name:8} {rate:10,.0f}/s  server {server:5.2f} us  generator {generator:5.2f} us")
     cost = statistics.median(1 - it["TLS"][0] / it["no TLS"][0] for it in rounds)
-    print(f"calls a second with TLS: {cost:.1%} fewer")
+    print(f"with TLS: {cost:.1%} fewer calls a second")
 
 
 def ask(server, trust, options):

@@ -25,7 +25,8 @@ EPILOG = """\
 Each case runs once in every round. Every other round runs in reverse order, so that other work of
 the machine affects all cases alike. The table shows medians of the rounds; ratios are computed
 within a round. Generator, server and Redis share the machine: let nothing else run on it. On a
-virtual machine of two cores, a measurement is repeated if the host moved the cores apart meanwhile.
+virtual machine of two cores, a measurement is repeated if the host moved the cores far from each
+other meanwhile.
 docs/performance.md explains the rows.
 
 Exit status: 0; 1 if a row is void; 2 if the command line is wrong; 128 + N if signal N ended it.
@@ -113,7 +114,7 @@ def regex(text):
 def new_file(text):
     path = pathlib.Path(text)
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a file in an existing directory")
+        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; allowed is a file in an existing directory")
     return path
 
 

@@ -20,13 +20,13 @@ class Cores:
         self._program = program
         self._count = count
         self._patience = PATIENCE
-        self._apart = 0.0  # longest time of a cache line above NEAR, in nanoseconds
-        self.repeated = 0  # measurements repeated because the cores were moved apart meanwhile
-        self.kept = 0  # measurements kept although the cores were apart
+        self._apart = 0.0  # the longest time of a cache line, if above NEAR; in nanoseconds
+        self.repeated = 0  # measurements repeated because the cores became distant meanwhile
+        self.kept = 0  # measurements kept although the cores were distant
 
     def when_near(self, measure):
         """Waits until the cores are near, and returns the result of `measure`. Repeats both if the
-        cores were moved apart during `measure`, until PATIENCE is used up.
+        cores became distant during `measure`, until PATIENCE is used up.
         """
         while self._wait_until_near():
             begin = time.monotonic()
@@ -50,7 +50,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """True if there are not exactly two cores, because it is unknown which cores are used."""
+        """If there are not two cores, it is unknown which cores are used; then returns True."""
         if self._count != 2:
             return True
         try:
@@ -64,8 +64,9 @@ class Cores:
         return nanoseconds <= NEAR
 
     def notes(self):
-        """A note if the cores have been apart."""
+        """A note if the cores have been distant."""
         if self.repeated or self.kept or self._apart:
-            yield (f"The host moved the cores apart (a cache line took {self._apart:.0f} ns from one "
-                   f"to the other): {self.repeated} measurements were repeated, {self.kept} were kept "
-                   "although the cores were apart.")
+            yield ("The host moved the cores far from each other (a cache line took "
+                   f"{self._apart:.0f} ns from one to the other): {self.repeated} measurements "
+                   f"were repeated, {self.kept} were kept although the cores were far from each "
+                   "other.")

@@ -57,7 +57,7 @@ def run_sluice_bench(sluice, load, server, seconds):
     if rate < 0.98 * result["target_rate"]:
         faults.append(f"{rate:,.0f} checks a second instead of {result['target_rate']:,.0f}")
     figures = figures_of(used, rate) | {
-        "generator_cpu": result["client_cpu_us_per_check"],  # the whole measured part
+        "generator_cpu": result["client_cpu_us_per_check"],  # including MARGIN
         **{name: result["latency_us"][name] for name in ("p50", "p99", "p99.9")}}
     return Sample(figures, dict(answers.sources), faults)
 
@@ -80,7 +80,7 @@ def run_h2load(load, server, seconds, folder):
 
 
 def watch(command, server, seconds):
-    """Runs a generator. Returns its output, and CPU and script calls per measured second."""
+    """Runs a generator. Returns its output, and CPU and script calls for each measured second."""
     with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as generator:
         try:
             def read():
@@ -102,7 +102,7 @@ def watch(command, server, seconds):
 
 
 def figures_of(used, per_second):
-    """Figures by name; CPU becomes seconds for a million checks."""
+    """Figures by name. CPU is converted to seconds for a million checks."""
     return {"per_second": per_second} | {
         name: value / per_second * 1e6 if name.endswith("_cpu") else value
         for name, value in used.items()}

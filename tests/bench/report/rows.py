@@ -135,7 +135,7 @@ ROWS = (
     throughput("batches of 100", "batch", "noop", at_least(2.3)),
     throughput("stream, frames of 16", "stream", "noop", at_least(2.4)),
     Row("one caller: p50 minus the p50 of a no-op call to Sluice's gRPC server "
-        "(compared: also minus the round trip)",
+        '(in the column "compared": this minus the round trip to Redis)',
         ("one caller", "noop http2, one caller", "raw round trip"), added, "µs",
         lambda one_round: added(one_round) - one_round["raw round trip"]["p50"], "µs",
         at_most(15)),

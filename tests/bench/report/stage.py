@@ -75,7 +75,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # runs of a measurement whose median all rounds use; odd
+TRIES = 3  # odd; all rounds use the median of this many runs
 
 UNARY = Load()
 HOT_KEY = Load(users=1)
@@ -162,7 +162,7 @@ class Stage:
             rates[queues].append(self._throughput(functools.partial(self.noop, queues)))
         medians = {queues: statistics.median(found) for queues, found in rates.items()}
         served = ", ".join(f"{rate:,.0f}/s with {queues}" for queues, rate in medians.items())
-        self._note("The no-op server has the number of completion queues with the highest "
+        self._note("The no-op server uses the number of completion queues that gave the highest "
                    f"throughput: {served}")
         return max(medians, key=medians.get)
 

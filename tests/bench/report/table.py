@@ -41,7 +41,7 @@ class Line:
 
 
 def line_of(row, rounds):
-    """The line of `row` for `rounds`, each a dictionary of samples by case."""
+    """The line of `row` for `rounds`. A round is a dictionary of samples by case."""
     fault = next((f"{case}: {fault}" for each in rounds for case in row.cases
                   for fault in each[case].faults), None)
     whole = [each for each in rounds if all(each[case].figures for case in row.cases)]

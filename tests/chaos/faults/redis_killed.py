@@ -1,4 +1,4 @@
-"""Redis is killed, then restarted with all writes that it has answered (`appendfsync always`)."""
+"""Redis is killed, then restarted. `appendfsync always` keeps all writes that it has answered."""
 
 import contextlib
 

@@ -13,7 +13,7 @@ ANOTHER = """  - name: another
 
 
 def write(stand, text, metric, value):
-    """Replaces the rules. When `metric` of a server is `value`, the server has read the rules."""
+    """Replaces the rules. Waits until each server has read them: its `metric` is then `value`."""
     replacement = stand.rules.with_suffix(".new")
     replacement.write_text(text, encoding="utf-8")
     replacement.rename(stand.rules)

@@ -1,4 +1,4 @@
-// The test cases of ../run.py with the C++ gRPC library. If one fails, it throws a Failure.
+// The test cases of ../run.py with the C++ gRPC library. A case that fails throws a Failure.
 //
 // Not thread-safe.
 #pragma once

@@ -42,8 +42,8 @@ var (
 	address = flag.String("address", "", "where sluiced listens")
 	silent  = flag.String("silent", "", "a server that never answers")
 	token   = flag.String("token", "", "the admin token")
-	tlsCA   = flag.String("tls-ca", "", "file with the certificate authority; if empty, no TLS")
-	only    = flag.String("only", "", "names of the tests to run; if empty, all")
+	tlsCA   = flag.String("tls-ca", "", "certificate authority's file; without this flag, no TLS")
+	only    = flag.String("only", "", "names of the tests to run; without this flag, all")
 
 	channel *grpc.ClientConn
 	limiter pb.RateLimiterClient

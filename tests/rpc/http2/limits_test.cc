@@ -16,6 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 constexpr std::chrono::milliseconds kShort(50);
 constexpr std::uint32_t kRefusedStream = 7, kCancel = 8, kEnhanceYourCalm = 11;
+constexpr int kFewResets = 900;  // a connection may make 1,000 at once
 
 TEST(LimitsTest, Settings_AnnounceTheLimits) {
   Served served;
@@ -165,13 +166,22 @@ TEST(LimitsTest, Settings_Flood_EndsWithGoaway) {
   EXPECT_EQ(client.goaways().back().error, kEnhanceYourCalm);
 }
 
-TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoaway) {
+TEST(LimitsTest, Resets_OfYoungCalls_ABurstIsAllowed_MoreEndWithGoaway) {
   Served served;
   RawClient client(served.address());
-  for (std::uint32_t i = 0; i < 3'000; ++i) {
-    client.SendHeaders(2 * i + 1, RequestHeaders("/t/Echo"));
-    client.SendReset(2 * i + 1);
-  }
+  std::uint32_t stream = 1;
+  const auto reset = [&](int calls) {
+    for (int i = 0; i < calls; ++i, stream += 2) {
+      client.SendHeaders(stream, RequestHeaders("/t/Echo"));
+      client.SendReset(stream);
+    }
+  };
+  reset(kFewResets);
+  client.SendCall(stream, "/t/Echo", "a");
+  EXPECT_EQ(client.Await(stream).status(), kOk);
+  EXPECT_TRUE(client.goaways().empty());
+  stream += 2;
+  reset(3'000);
   const auto goaway = client.AwaitGoaway();
   ASSERT_TRUE(goaway);
   EXPECT_EQ(goaway->error, kEnhanceYourCalm);
@@ -180,7 +190,7 @@ TEST(LimitsTest, Resets_OfYoungCalls_EndWithGoaway) {
 }
 
 // Each call breaks the protocol in a way that ends only its stream, not the connection.
-TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoaway) {
+TEST(LimitsTest, Resets_ForcedByThePeer_ABurstIsAllowed_MoreEndWithGoaway) {
   struct Way {
     const char* name;
     std::function<void(RawClient&, std::uint32_t)> send;
@@ -201,7 +211,12 @@ TEST(LimitsTest, Resets_ForcedByThePeer_EndWithGoaway) {
   for (const Way& way : ways) {
     Served served;
     RawClient client(served.address());
-    for (std::uint32_t i = 0; i < 3'000; ++i) way.send(client, 2 * i + 1);
+    std::uint32_t stream = 1;
+    for (int i = 0; i < kFewResets; ++i, stream += 2) way.send(client, stream);
+    client.SendCall(stream, "/t/Echo", "a");
+    EXPECT_EQ(client.Await(stream).status(), kOk) << way.name;
+    EXPECT_TRUE(client.goaways().empty()) << way.name;
+    for (int i = 0; i < 3'000; ++i) way.send(client, stream += 2);
     const auto goaway = client.AwaitGoaway();
     ASSERT_TRUE(goaway) << way.name;
     EXPECT_EQ(goaway->error, kEnhanceYourCalm) << way.name;
@@ -307,7 +322,7 @@ TEST(LimitsTest, Answer_WindowFull_StreamIsResetInTime) {
   EXPECT_EQ(client.Await(3).reset, kCancel);
 }
 
-TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_AreResourceExhausted) {
+TEST(LimitsTest, IncompleteMessages_BeyondTheMemoryLimit_AreResourceExhausted) {
   Served served;
   RawClient client(served.address());
   // Each call stays within its window of 65,535 bytes. Together, the calls exceed the connection's

@@ -40,7 +40,7 @@ TEST_F(OutputTest, OpenStream_WindowClosesLater_IsResetInTime) {
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
 }
 
-// Some bytes are always unsent, but none for long.
+// Some bytes are always unsent, but no byte stays unsent for long.
 TEST_F(OutputTest, OpenStream_ReadSteadily_IsKept) {
   Wire& wire = Connect("a", 1'000);
   Send(wire, Begin(1, 20'000));

@@ -16,7 +16,7 @@ class PlacesTest : public SimulatedPeers {
   PlacesTest() : SimulatedPeers({.address = {}, .max_calls = 400}) {}
 };
 
-TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesSomeForTheNext) {
+TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesPlacesForTheNext) {
   EXPECT_EQ(Open(Connect("a"), 500), 300) << "three quarters of the places";
   EXPECT_EQ(Open(Connect("a"), 10), 0) << "another connection of the same peer";
   EXPECT_EQ(Open(Connect("b"), 500), 75);
@@ -137,11 +137,12 @@ class KnownCallersTest : public SimulatedPeers {
   const Headers known_ = {{"authorization", "Bearer known"}};
 };
 
-TEST_F(KnownCallersTest, UnknownCallers_MoreThanHalfIsUsed_AreRefusedFirst) {
+TEST_F(KnownCallersTest, UnknownCallers_MoreThanHalfThePlacesAreUsed_AreRefusedFirst) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 201);
   EXPECT_EQ(Open(wire, 10, {{"authorization", "Bearer other"}}), 0);
-  EXPECT_EQ(Open(wire, 50, known_), 50) << "callers with a known token, even from the same address";
+  EXPECT_EQ(Open(wire, 50, known_), 50)
+      << "callers with a known token are served, even from the same address";
 }
 
 class HeadersMemoryTest : public SimulatedPeers {

@@ -89,7 +89,8 @@ class RawClient {
   // Whether to send WINDOW_UPDATE for received data. Default: true.
   void SetReturnsWindow(bool returns) { returns_window_ = returns; }
   const std::vector<RawGoaway>& goaways() const { return goaways_; }
-  // The bytes that the server has added to the stream's window. Stream 0: to the connection's.
+  // The bytes that the server has added to the stream's window or, for stream 0, to the
+  // connection's window.
   std::uint64_t window_given(std::uint32_t stream) { return windows_[stream]; }
   const RawReply& reply(std::uint32_t stream) { return replies_[stream]; }
   int fd() const { return fd_; }

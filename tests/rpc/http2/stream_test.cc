@@ -52,7 +52,7 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_AreEchoed) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Messages_ThatGrowHugelyWhenDecompressed_LetOthersRunInBetween) {
+TEST_F(StreamTest, Messages_ThatGrowHugelyWhenDecompressed_LetOtherTasksRunInBetween) {
   constexpr int kMessages = 20;
   Start({{"grpc-encoding", "gzip"}});
   Sync();
@@ -132,7 +132,7 @@ TEST_F(StreamTest, Reading_PausedInOnMessage_NoMoreIsDelivered) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Sending_BeyondTheWindow_StaysUnsentUntilItOpens) {
+TEST_F(StreamTest, Message_LargerThanTheWindow_RestIsUnsentUntilTheWindowGrows) {
   client_.SetReturnsWindow(false);
   Start({{"x-send", "100000"}});
   client_.AwaitData(1, 65'535);

@@ -279,7 +279,7 @@ TEST_F(UnaryTest, Trailers_InRequest_EndTheRequest) {
   EXPECT_EQ(client_.Await(1).data, Framed("a"));
 }
 
-TEST_F(UnaryTest, Responses_BeyondTheWindow_WaitForIt) {
+TEST_F(UnaryTest, Response_LargerThanTheWindow_RestWaitsForWindowUpdate) {
   client_.SetReturnsWindow(false);
   client_.Send({.type = Http2Frame::kSettings, .payload = BigEndian(4, 2) + BigEndian(10, 4)});
   client_.SendCall(1, "/t/Echo", "a message of more than ten bytes");
