@@ -174,14 +174,17 @@ std::vector<ServedConnection*> LoopConnections::Victims(Occupant newcomer, std::
   }
   // Only chosen connections are tested for unread input, because a test is a system call.
   std::vector<ServedConnection*> victims;
+  std::vector<ServedConnection*> behind;
   for (int choices = 0; victims.empty() && choices < kMostChoices; ++choices) {
     for (const std::size_t i : ChooseVictims(occupants, newcomer, count_.share(), count)) {
       const bool is_behind = occupants[i].waits_for_peer() && connections[i]->IsBehind();
       if (is_behind) occupants[i].state = Occupant::State::kBusy;
-      if (!is_behind) victims.push_back(connections[i]);
+      (is_behind ? behind : victims).push_back(connections[i]);
     }
   }
-  return victims;
+  if (!victims.empty()) return victims;
+  behind.resize(std::min(behind.size(), count));
+  return behind;
 }
 
 // Draining a connection may close it and remove it from all_.

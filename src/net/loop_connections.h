@@ -164,8 +164,8 @@ class LoopConnections {
   bool MakeRoom(std::string_view newcomer, bool spares_more = false);
 
   // At most `count` connections with a place, in the order to close them; see ChooseVictims. A
-  // connection with unread input is spared. newcomer.waiting is computed from `network`, the
-  // newcomer's network.
+  // connection with unread input is chosen only if all that would be chosen have unread input.
+  // newcomer.waiting is computed from `network`, the newcomer's network.
   std::vector<ServedConnection*> Victims(Occupant newcomer, std::size_t count,
                                          std::string_view network = {}) const;
   void CloseForRoom(ServedConnection& connection);
