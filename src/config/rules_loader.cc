@@ -131,12 +131,12 @@ RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) 
     if (IsRuleFile(*entries, choice)) names.push_back(entries->path().string());
   }
   if (error) {
+    const bool is_folder = error != std::errc::not_a_directory;
     texts.errors.push_back({directory,
                             {},
                             "",
-                            error == std::errc::not_a_directory
-                                ? "is not a folder; allowed is a folder with rule files"
-                                : "cannot be read: " + error.message()});
+                            is_folder ? "cannot be read: " + error.message()
+                                      : "is not a folder; allowed is a folder with rule files"});
     return texts;
   }
   std::sort(names.begin(), names.end());

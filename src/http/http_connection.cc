@@ -207,12 +207,12 @@ void HttpConnection::CountBuffered(std::size_t in_flight) {
 
 net::Occupant HttpConnection::AsOccupant() const {
   using Standing = net::Occupant::State;
-  const bool has_closed = state_ == State::kEnding && input_ended_;
-  const bool awaits_client = state_ == State::kReading || (state_ == State::kEnding && !has_closed);
+  const bool awaits_client =
+      state_ == State::kReading || (state_ == State::kEnding && !input_ended_);
   Standing standing = Standing::kBusy;  // also if output waits for the flush
   if (transport_->unsent() > 0 || (unsent() == 0 && awaits_client)) {
     standing = Standing::kStuck;
-  } else if (unsent() == 0 && (state_ == State::kIdle || has_closed)) {
+  } else if (unsent() == 0 && state_ != State::kAnswering) {
     standing = used_ ? Standing::kIdle : Standing::kUnused;
   }
   return {.state = standing, .since = since_};

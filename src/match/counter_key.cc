@@ -66,8 +66,8 @@ void BringIntoOrder(Pattern& pattern) {
 
 void AppendEscaped(std::string_view text, std::string& out) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
+  const auto is_escaped = [](char c) { return kEscaped[static_cast<unsigned char>(c)]; };
   while (true) {
-    const auto is_escaped = [](char c) { return kEscaped[static_cast<unsigned char>(c)]; };
     const auto escaped = std::ranges::find_if(text, is_escaped);
     out.append(text.begin(), escaped);
     if (escaped == text.end()) return;

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class LimitWSGIMiddleware:
     """app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop") for Flask.
 
-    Like LimitMiddleware, but for WSGI, so `attributes(environ)` gets WSGI's environ. The application
-    finds the decision in environ["sluice"].
+    The same as LimitMiddleware, for WSGI. `attributes` is called with WSGI's environ. The
+    application finds the decision in environ["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,
