@@ -5,17 +5,17 @@ import asyncio
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
+from free_port import free_port  # noqa: E402
+
 SOON = 120  # seconds; long, because the machine may be busy
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as it:
-        return it.getsockname()[1]
 
 
 def without_batch_errors(loop, context):

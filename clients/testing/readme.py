@@ -25,6 +25,9 @@ import time
 
 import grpc
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
+from free_port import free_port  # noqa: E402
+
 RULES = pathlib.Path(__file__).with_name("rules")
 SOON = 300  # seconds
 
@@ -69,11 +72,6 @@ callers:
             yield line.split("grpc=")[1].split()[0]
         finally:
             server.kill()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as it:
-        return it.getsockname()[1]
 
 
 def project_of(readme):

@@ -88,12 +88,10 @@ wait_for() {
 
 # free_ports COUNT: prints COUNT free ports.
 free_ports() {
-  /usr/bin/python3 - "$1" <<'PYTHON'
-import socket, sys
-sockets = [socket.socket() for _ in range(int(sys.argv[1]))]
-for it in sockets:
-    it.bind(("127.0.0.1", 0))
-print(*(it.getsockname()[1] for it in sockets))
+  PYTHONPATH=tests/support /usr/bin/python3 -B - "$1" <<'PYTHON'
+import sys
+from free_port import free_port
+print(*(free_port() for _ in range(int(sys.argv[1]))))
 PYTHON
 }
 

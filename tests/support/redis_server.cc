@@ -3,9 +3,13 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <random>
 
 #include "tests/support/require.h"
 
@@ -15,20 +19,42 @@ namespace {
 
 constexpr std::chrono::seconds kStartTimeout(10);
 
-}  // namespace
+// Whether no other test has taken the port. It remains this process' port until the process ends,
+// because the socket stays open.
+bool Reserve(int port) {
+  const std::string name = '\0' + ("sluice-test-port-" + std::to_string(port));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path, name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0) return true;
+  close(fd);
+  return false;
+}
 
-// redis-server cannot choose a free port itself.
-int FreePort() {
+bool CanListen(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof(address);
-  Require(bind(fd, generic, length) == 0 && getsockname(fd, generic, &length) == 0,
-          "cannot find a free port");
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool can = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
-  return ntohs(address.sin_port);
+  return can;
+}
+
+}  // namespace
+
+int FreePort() {
+  constexpr int kAttempts = 1000;
+  std::random_device random;
+  for (int i = 0; i < kAttempts; ++i) {
+    const int port = 15'000 + static_cast<int>(random() % 17'000);
+    if (Reserve(port) && CanListen(port)) return port;
+  }
+  Require(false, "cannot find a free port");
+  return 0;
 }
 
 std::string RedisProgram() {

@@ -16,8 +16,9 @@
 
 namespace sluice::test {
 
-// A free TCP port of 127.0.0.1. If another process takes it first, the server that should listen on
-// it does not start.
+// A free TCP port of 127.0.0.1 that no other test has taken: tests/support/free_port.py reserves
+// ports in the same way. The port is below those that the kernel assigns to connections, so no
+// connection takes it before the server listens.
 int FreePort();
 
 // The path of the program that tests start. The environment variable SLUICE_REDIS_SERVER can set

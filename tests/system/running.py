@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pathlib
-import random
 import signal
 import socket
 import subprocess
@@ -13,6 +12,9 @@ import threading
 import time
 import unittest
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from free_port import free_port  # noqa: E402, F401 (tests use it as running.free_port)
 
 
 def directory():
@@ -109,22 +111,6 @@ def busy_cores():
 def resident_megabytes(process):
     pages = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-_reservations = []
-
-
-def free_port():
-    """A free port that no other test has taken. It is below the ports that the kernel assigns
-    to connections, so no connection takes it before the server listens."""
-    while True:
-        port = random.randrange(15_000, 32_000)
-        reservation = socket.socket(socket.AF_UNIX)
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            reservation.bind(f"\0sluice-test-port-{port}")  # until this process ends
-            listener.bind(("127.0.0.1", port))
-            _reservations.append(reservation)
-            return port
 
 
 def listens(port):

@@ -4,13 +4,16 @@ import collections
 import os
 import pathlib
 import re
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
 from sample import Answers
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from free_port import free_port  # noqa: E402
 
 START_TIMEOUT = 20  # seconds
 
@@ -218,12 +221,6 @@ def answers_on(page):
 
 def value_of(name, line):
     return re.search(rf"\b{name}=(\S+)", line)[1]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def cpu_clock(pid):
