@@ -243,6 +243,7 @@ bool Server::Ready(bool needs_redis) const {
 // mimalloc returns memory to the system only while a thread allocates or frees. So a thread with
 // little to do explicitly returns the memory that an earlier load has left.
 void Server::ReturnMemory() {
+  rate_limiter_.TrimPools();
   if (mi_collect == nullptr) return;
   for (std::size_t i = 0; i < io_->size(); ++i) {
     net::EpollLoop& loop = io_->loop(i);

@@ -23,7 +23,7 @@ struct HttpOptions {
   std::size_t max_connections = 1'024;
   // The maximum bytes of unfinished requests and unread answers. Beyond it, connections are closed
   // in the order of net::ChooseVictims.
-  std::size_t max_buffered = 48 * 1024 * 1024;
+  std::size_t max_buffered = 32 * 1024 * 1024;
   Duration idle_time = std::chrono::seconds(30);  // from a response to the next request
   // As idle_time, while the server drains. The next response is the connection's last.
   Duration last_idle_time = std::chrono::milliseconds(200);

@@ -1,5 +1,6 @@
 #include "service/batched_check.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/answer_writer.h"
@@ -39,11 +40,17 @@ std::unique_ptr<BatchedCheck> BatchedCheckPool::Take() {
   if (idle_.empty()) return std::make_unique<BatchedCheck>(limiter_);
   auto item = std::move(idle_.back());
   idle_.pop_back();
+  least_idle_ = std::min(least_idle_, idle_.size());
   return item;
 }
 
 void BatchedCheckPool::PutBack(std::unique_ptr<BatchedCheck> item) {
   if (idle_.size() < kMaxIdle && item->memory() <= kMaxItemMemory) idle_.push_back(std::move(item));
+}
+
+void BatchedCheckPool::Trim() {
+  idle_.erase(idle_.begin(), idle_.begin() + static_cast<std::ptrdiff_t>(least_idle_));
+  least_idle_ = idle_.size();
 }
 
 }  // namespace sluice

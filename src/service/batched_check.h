@@ -70,7 +70,8 @@ class BatchedCheck final : private CheckCall {
   std::function<void()> lease_return_;
 };
 
-// The unused BatchedChecks of one io thread. Keeps at most kMaxIdle of them.
+// The unused BatchedChecks of one io thread. Keeps at most kMaxIdle of them, and after a Trim only
+// those that recent load has needed.
 class BatchedCheckPool {
  public:
   // `limiter` must outlive the pool and its items.
@@ -79,13 +80,17 @@ class BatchedCheckPool {
   std::unique_ptr<BatchedCheck> Take();
   void PutBack(std::unique_ptr<BatchedCheck> item);
 
+  // Destroys the items that have been unused all the time since the last Trim.
+  void Trim();
+
  private:
   static constexpr std::size_t kMaxIdle = 4096;
   // An item that holds more memory is not kept.
   static constexpr std::size_t kMaxItemMemory = 8192;
 
   Limiter& limiter_;
-  std::vector<std::unique_ptr<BatchedCheck>> idle_;
+  std::vector<std::unique_ptr<BatchedCheck>> idle_;  // the last one is used next
+  std::size_t least_idle_ = 0;                       // since the last Trim
 };
 
 }  // namespace sluice

@@ -13,6 +13,10 @@ RateLimiterService::RateLimiterService(Limiter& limiter, const CallerAccess* acc
       access_(access),
       shared_([&limiter](net::Loop& loop) { return std::make_shared<Shared>(loop, limiter); }) {}
 
+void RateLimiterService::TrimPools() {
+  shared_.PostToEach([](Shared& shared) { shared.items.Trim(); });
+}
+
 void RateLimiterService::AddTo(rpc::Methods& methods) {
   const auto& service = *v1::CheckLimitRequest::descriptor()->file()->service(0);
   const std::string prefix = "/" + service.full_name() + "/";

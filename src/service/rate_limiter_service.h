@@ -22,6 +22,9 @@ class RateLimiterService {
 
   void AddTo(rpc::Methods& methods);
 
+  // Frees the memory of earlier batches that recent load has not needed, later, on the io threads.
+  void TrimPools();
+
  private:
   // Shared by all calls of an io thread.
   struct Shared {

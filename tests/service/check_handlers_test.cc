@@ -154,6 +154,25 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), is_finished));
 }
 
+TEST_F(BatchHandlerTest, Trim_FreesItemsThatRecentBatchesDidNotNeed) {
+  if (!CountsAllocations()) GTEST_SKIP();
+  constexpr int kMany = 60, kFew = 10;
+  const auto allocations_for = [&](int checks) {
+    const std::string request = Frame(checks);
+    const std::size_t before = Allocations();
+    handler_.Serve(call_, request);
+    return Allocations() - before;
+  };
+  for (int i = 0; i < 3; ++i) allocations_for(kMany);
+  const std::size_t usual_many = allocations_for(kMany);
+  const std::size_t usual_few = allocations_for(kFew);
+  items_.Trim();
+  allocations_for(kFew);
+  items_.Trim();
+  EXPECT_EQ(usual_few, allocations_for(kFew));
+  EXPECT_GE(allocations_for(kMany), usual_many + (kMany - kFew));
+}
+
 TEST_F(BatchHandlerTest, Canceled_StartsNoMoreChecksAndWaitsForTheStore) {
   store_.holding = true;
   const std::string request = Frame(1000);

@@ -48,7 +48,7 @@ struct ServerOptions {
   // not delivered yet, or not taken by the peer yet. If a peer uses most of these bytes, its
   // requests fail with RESOURCE_EXHAUSTED, and its calls with the oldest unread responses are
   // reset.
-  std::size_t max_buffered_bytes = 96 * 1024 * 1024;
+  std::size_t max_buffered_bytes = 64 * 1024 * 1024;
   // Must outlive the server.
   MetricsRegistry* metrics = &MetricsRegistry::Unread();
 };
