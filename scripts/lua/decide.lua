@@ -2,7 +2,7 @@
 -- functions when the first check of another kind occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
---           changed_by, state_a, state_b, state_c, prolong, out. deciders adds the functions that
+--           changed_by, state_a, state_b, state_c, prolong, out. This file adds the functions that
 --           record.lua and grants.lua use
 -- returns   two functions: decide for modes 1 and 2 and for charges that may be coalesced, and
 --           decide_change for all other checks. Both take the request, n, the index of the check's

@@ -18,8 +18,8 @@ void CheckDomains(const RuleSet& rules, const std::vector<envoy::RuleTree>& tree
     for (const Domain& domain : rules) {
       if (domain.name != tree.domain) continue;
       errors.push_back({tree.file, tree.domain_position, "domain",
-                        fmt::format("found \"{}\", which has rules in Sluice's format, too; "
-                                    "allowed are rules of one kind for a domain",
+                        fmt::format("found \"{}\", which also has rules in Sluice's format; "
+                                    "a domain can have rules of only one format",
                                     tree.domain)});
     }
   }

@@ -88,7 +88,7 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
 }
 
 // Logs at most one line a second for all rules, because many rules can fall back at the same time.
-// Until the next line is allowed, the windows (see FallbackWatch) of all rules continue.
+// Until the next line is allowed, the current window (see FallbackWatch) of each rule goes on.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);

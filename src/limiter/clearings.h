@@ -19,7 +19,7 @@ namespace sluice {
 
 class Clearings {
  public:
-  // The store has given units back before `now`.
+  // Records that the store gave units back before `now`.
   void Note(const HashedKey& key, SteadyTime now) {
     auto& last = entries_[key.hash() % kEntries].last;
     SteadyTime known = last.load();

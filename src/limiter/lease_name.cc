@@ -154,8 +154,9 @@ bool ParseGrant(std::string_view text, LeaseName& name) {
   return name.local || where == kStore;
 }
 
-// Whether the marks `stays` of the counters are possible. Counters of one hash tag share a record,
-// which is settled as a whole, so all or none of them stay. At least one counter must be settled.
+// Whether a server can have made this combination of `stays`. Counters of one hash tag share a
+// record, which is settled as a whole, so all or none of them stay. At least one counter must be
+// settled.
 bool MayStay(const std::vector<LeaseName::Counter>& counters) {
   const auto hash_tag = [](std::string_view key) { return key.substr(0, key.find('}')); };
   bool any_settled = false;

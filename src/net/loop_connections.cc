@@ -14,7 +14,7 @@ constexpr std::size_t kRoomPart = 32;
 // because connections on another loop may have waited longer.
 constexpr std::chrono::milliseconds kGrace(50);
 
-// How often connections are chosen if all that were chosen have unread input.
+// If all chosen connections have unread input, others are chosen, in at most this many attempts.
 constexpr int kMostChoices = 4;
 
 // The maximum number of connections without a place, per loop. A further one replaces the oldest.

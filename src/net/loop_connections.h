@@ -45,9 +45,8 @@ struct Occupant {
 //
 // Usually, occupants of networks with more than `share` places come before all others. Within these
 // two groups, stuck occupants come first, then unused ones, then idle ones. Occupants of the same
-// group and state are ordered by `since`, the oldest first, then by index. Networks with fewer
-// places than `newcomer.places` are spared. `newcomer` describes the new connection and its
-// network.
+// group and state are ordered by `since`, the oldest first, then by index. `newcomer` describes the
+// new connection and its network. Networks with fewer places than `newcomer.places` are spared.
 //
 // If more than half of the occupants wait for their peers, only waiting occupants are chosen, in
 // the order of `since`, the oldest first. An occupant is spared if its network has fewer waiting

@@ -219,10 +219,10 @@ class Store {
   // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // `check` was not admitted: undoes its charges, as if it had not happened. If the charged window
-  // has ended, later windows do not change. Charges that a late reply reports are undone, too.
-  // Copies what it needs and reports no result. If the store fails, the charges remain. REQUIRES:
-  // `check` was decided by this store, and has not been changed since.
+  // Undoes the charges of `check`, which was not admitted, as if it had not happened. If the
+  // charged window has ended, later windows do not change. Charges that a late reply reports are
+  // undone, too. Copies what it needs and reports no result. If the store fails, the charges
+  // remain. REQUIRES: `check` was decided by this store, and has not been changed since.
   virtual void Undo(const StoreCheck& check) = 0;
 
   // Settles a lease of units whose caller no longer waits. The settlement is sent again until the

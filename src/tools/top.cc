@@ -52,7 +52,7 @@ class Steps {
       complete &= fresh;
       any |= fresh;
     }
-    // While no server answers, there is a step every kLongestWait.
+    // While a server does not answer, a step takes kLongestWait.
     if (!(complete && any) && SteadyNow() - last_ < kLongestWait) return std::nullopt;
     for (std::size_t i = 0; i < states.size(); ++i) shown_[i] = states[i].frames;
     last_ = SteadyNow();

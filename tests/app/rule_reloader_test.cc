@@ -282,8 +282,8 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_TRUE(WaitForRules({"b", "m", "(override)", "l", "(override)"}));
   dir_.Write("envoy/new/f.yaml", EnvoyRuleOf("m", "shop"));
   EXPECT_TRUE(
-      WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which has rules in "
-                   "Sluice's format, too; allowed are rules of one kind for a domain"));
+      WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which also has rules "
+                   "in Sluice's format; a domain can have rules of only one format"));
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 

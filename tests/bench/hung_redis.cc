@@ -87,7 +87,7 @@ class Measurement {
     const SteadyTime resumed = SteadyNow();
     redis_.Resume();
     Require(WaitUntil(seconds(10), [&] { return DecidedByStore(); }),
-            "servers do not use Redis again");
+            "servers have not returned to Redis");
     round.recovery = std::chrono::duration_cast<Duration>(SteadyNow() - resumed);
     return round;
   }

@@ -103,7 +103,7 @@ TEST(ConvertToYaml, ConvertedRules_MatchAsTheTreeDoes) {
     EXPECT_EQ(rules, row.rule.empty() ? std::vector<std::string>{} : std::vector{row.rule});
     EXPECT_EQ(key, row.key);
   }
-  EXPECT_NE(text.find("replaces has no counterpart"), text.npos);
+  EXPECT_NE(text.find("`replaces` has no counterpart"), text.npos);
   EXPECT_NE(text.find("on_store_failure: error"), text.npos);
   EXPECT_NE(text.find("mode: shadow"), text.npos);
 }

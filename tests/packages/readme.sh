@@ -9,8 +9,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 make_root readme
 mkdir "$root/src"
 git ls-files -z | tar --create --null --files-from=- | tar --extract -C "$root/src"
-# With the compiler cache, a second run of this test is quick. Because of CCACHE_*, the cache may
-# come from any checkout. Its keys contain LANG, so all commands run with the same LANG.
+# With the compiler cache, a second run of this test is quick. CCACHE_* (below) let it reuse what another
+# checkout has compiled. Its keys contain LANG, so all commands run with the same LANG.
 mkdir -p "$root/root/.cache/ccache" "${CCACHE_DIR:=$HOME/.cache/ccache}"
 mount --bind "$CCACHE_DIR" "$root/root/.cache/ccache"
 mounts+=("$root/root/.cache/ccache")

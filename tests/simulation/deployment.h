@@ -20,9 +20,9 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // At a failover, called with the counters of the old master and of the promoted standby. After a
-  // reset, called with the counters before and after the reset.
   enum class Loss { kFailover, kReset };
+  // Called at a failover with the counters of the old master and of the promoted standby, and after
+  // a reset with the counters before and after it.
   using OnTakeOver = std::function<void(const Script::Counters& master,
                                         const Script::Counters& standby, Loss loss)>;
 

@@ -23,7 +23,7 @@ class Script::Decider {
   // the reply.
   std::vector<double> Decide(const Check& check, std::vector<Draft> drafts);
 
-  // Sets the expiries of the written keys. To be called at the end of the call.
+  // Sets the expiries of the written keys. To be called at the end of a script call.
   void SetExpiries();
 
  private:

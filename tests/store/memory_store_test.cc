@@ -199,7 +199,7 @@ TEST(MemoryStore, Memory_IsEstimatedWithinAThird) {
   {
     ManualClock clock(Time(seconds(1000)));
     MemoryStore store(clock, {});
-    Take(store, "first", kOnePerMinute);  // allocates what each thread allocates once
+    Take(store, "first", kOnePerMinute);  // a thread's first check allocates more
   }
   const struct {
     Limit limit;

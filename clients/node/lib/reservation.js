@@ -27,7 +27,7 @@ class Reservation extends Work {
   }
 
   // Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are
-  // settled as taken. `cost` is a name, too.
+  // settled as taken. `cost` is also a name that can be set.
   use(amounts) {
     for (const [name, value] of Object.entries(amounts)) {
       if (!Number.isSafeInteger(value) || value < 0) {

@@ -184,8 +184,8 @@ struct SlidingWindow : CommonFacts {
     return {.start = start, .last = at, .counts = {count}};
   }
 
-  // See core/algorithm/counter.h. Returns about the maximum: the memory if every sub-window has
-  // units.
+  // See core/algorithm/counter.h. Returns about the most memory that a state takes: every
+  // sub-window has units.
   std::size_t MemoryOf(const State&) const {
     return static_cast<std::size_t>(segments + 1) * sizeof(std::int64_t);
   }

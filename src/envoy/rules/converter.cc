@@ -155,8 +155,8 @@ class Converter {
 
   void AddNotes(const Descriptor& descriptor) {
     const RateLimit& limit = *descriptor.rate_limit;
-    if (!limit.replaces.empty()) text_ += "  # The key replaces has no counterpart here.\n";
-    if (descriptor.quota_mode) text_ += "  # The key quota_mode has no counterpart here.\n";
+    if (!limit.replaces.empty()) text_ += "  # The key `replaces` has no counterpart here.\n";
+    if (descriptor.quota_mode) text_ += "  # The key `quota_mode` has no counterpart here.\n";
     if (limit.unit == Unit::kUnknown || limit.requests_per_unit == 0) return;
     text_ += fmt::format(
         "  # Up to twice the limit can pass around a window boundary. To prevent this:\n"

@@ -36,8 +36,7 @@ class WaitingLimit {
   }
 
  private:
-  // This many checks, as many as one message may have, may always wait, unless `max_pending` is
-  // less.
+  // Unless `max_pending` is less, at least so many checks may wait. A message may have as many.
   static constexpr std::size_t kLeast = 1000;
 
   const std::size_t max_pending_;

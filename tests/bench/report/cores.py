@@ -50,7 +50,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """If there are not two cores, it is unknown which cores are used; then returns True."""
+        """Returns True unless there are two cores: with more, it is unknown which ones are used."""
         if self._count != 2:
             return True
         try:
