@@ -71,6 +71,10 @@ Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
                "this is not the server's admin token (setting admin.token_file)"};
 }
 
+bool AdminAccess::AdmitsByName(const net::Peer& peer) const {
+  return std::ranges::find_first_of(peer.identities, identities) != peer.identities.end();
+}
+
 void AdminAccess::NoteRefused(const Caller& caller) const {
   if (wrong_tokens == nullptr || token == nullptr || token->Get().empty()) return;
   if (BearerToken(caller.authorization)) wrong_tokens->Note(caller.peer, SteadyNow());
@@ -80,12 +84,12 @@ AdminAccess::Caller OperatorOf(const rpc::Call& call) {
   return {.authorization = call.Metadata("authorization"), .peer = call.peer()};
 }
 
-Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
-  const AdminAccess::Caller caller = OperatorOf(call);
+Result<std::string_view> AdmitOperator(const AdminAccess& access,
+                                       const AdminAccess::Caller& caller) {
   auto admitted = access.Admit(caller);
   if (!admitted) {
     if (admitted.error().code == ErrorCode::kUnauthenticated) access.NoteRefused(caller);
-    spdlog::debug("admin: {} refused: {}", call.peer().address, admitted.error().message);
+    spdlog::debug("admin: {} refused: {}", caller.peer.address, admitted.error().message);
   }
   return admitted;
 }

@@ -75,14 +75,21 @@ struct AdminAccess {
   // valid admin token can grant access.
   Result<std::string_view> Admit(const Caller& caller) const;
 
-  // Call this if Admit has refused the caller and nothing else admits the caller. Notes a wrong
-  // token if the caller has sent a token.
+  // Whether a name in the caller's certificate grants access.
+  bool AdmitsByName(const net::Peer& peer) const;
+
+  // Call this if Admit has refused the caller with kUnauthenticated and nothing else admits the
+  // caller. Notes a wrong token if the caller has sent a token.
   void NoteRefused(const Caller& caller) const;
 };
 
 AdminAccess::Caller OperatorOf(const rpc::Call& call);
 
-// Admits the caller of `call`, or notes the refusal.
-Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
+// Admits the caller, or notes the refusal.
+Result<std::string_view> AdmitOperator(const AdminAccess& access,
+                                       const AdminAccess::Caller& caller);
+inline Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
+  return AdmitOperator(access, OperatorOf(call));
+}
 
 }  // namespace sluice

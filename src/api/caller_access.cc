@@ -64,10 +64,11 @@ Result<std::unique_ptr<CallerAccess>> CallerAccess::Load(std::vector<Caller> cal
                                                          MetricsRegistry& metrics) {
   std::unique_ptr<CallerAccess> access(new CallerAccess(std::move(callers), metrics));
   if (const auto taken = access->TakeIdentities(); !taken) return taken.error();
-  auto tokens = access->ReadTokens();
-  if (!tokens) return tokens.error();
+  std::vector<std::string> errors;
+  Tokens tokens = access->ReadTokens({}, errors);
+  if (!errors.empty()) return InvalidArgument(errors.front());
   const MutexLock lock(access->mutex_);
-  access->Use(std::move(*tokens));
+  access->Use(std::move(tokens));
   return access;
 }
 
@@ -83,20 +84,38 @@ Result<void> CallerAccess::TakeIdentities() {
   return {};
 }
 
-Result<CallerAccess::Tokens> CallerAccess::ReadTokens() const {
+Result<std::vector<SecretDigest>> CallerAccess::ReadFile(const Caller& caller, const Tokens& tokens,
+                                                         const Tokens& previous) {
+  const auto fail = [&caller](std::string_view why) {
+    return InvalidArgument(fmt::format("callers.{}: token_file: {}", caller.name, why));
+  };
+  const auto secrets = ReadSecretsFile(caller.token_file);
+  if (!secrets) return fail(secrets.error().message);
+  std::vector<SecretDigest> read;
+  for (const std::string& secret : *secrets) {
+    read.push_back(DigestOfSecret(secret));
+    for (const Tokens* const known : {&tokens, &previous}) {
+      const auto found = known->find(read.back());
+      if (found == known->end() || found->second == &caller) continue;
+      return fail(fmt::format("the caller {} has the same token", found->second->name));
+    }
+  }
+  return read;
+}
+
+CallerAccess::Tokens CallerAccess::ReadTokens(const Tokens& previous,
+                                              std::vector<std::string>& errors) const {
   Tokens tokens;
   for (const Caller& caller : callers_) {
     if (caller.token_file.empty()) continue;
-    const auto secrets = ReadSecretsFile(caller.token_file);
-    if (!secrets) {
-      return InvalidArgument(
-          fmt::format("callers.{}: token_file: {}", caller.name, secrets.error().message));
+    const auto read = ReadFile(caller, tokens, previous);
+    if (read) {
+      for (const SecretDigest& token : *read) tokens.emplace(token, &caller);
+      continue;
     }
-    for (const std::string& secret : *secrets) {
-      const auto [place, added] = tokens.emplace(DigestOfSecret(secret), &caller);
-      if (added || place->second == &caller) continue;
-      return InvalidArgument(fmt::format("callers.{}: token_file: the caller {} has the same token",
-                                         caller.name, place->second->name));
+    errors.push_back(read.error().message);
+    for (const auto& [token, owner] : previous) {
+      if (owner == &caller) tokens.emplace(token, owner);
     }
   }
   return tokens;
@@ -108,34 +127,43 @@ void CallerAccess::Use(Tokens tokens) {
 }
 
 void CallerAccess::ReloadTokens() {
-  auto read = ReadTokens();
   const MutexLock lock(mutex_);
-  const std::string cause = read ? "" : read.error().message;
-  const bool is_news = std::exchange(refused_, cause) != cause;
-  if (!read) {
-    if (is_news) spdlog::warn("{}; the previous tokens stay in use", cause);
-    return;
+  std::vector<std::string> errors;
+  Tokens tokens = ReadTokens(*all_tokens_.back(), errors);
+  if (std::exchange(errors_, errors) != errors) {
+    for (const std::string& error : errors) {
+      spdlog::warn("{}; the previous tokens of this caller stay in use", error);
+    }
   }
-  if (*read == *all_tokens_.back()) return;
+  if (tokens == *all_tokens_.back()) return;
   spdlog::info("callers: tokens have changed");
-  Use(std::move(*read));
+  Use(std::move(tokens));
 }
 
-Result<const Caller*> CallerAccess::Identify(std::optional<std::string_view> authorization,
-                                             std::span<const std::string> identities) const {
+const Caller* CallerAccess::Find(std::optional<std::string_view> authorization,
+                                 std::span<const std::string> identities) const {
   for (const std::string& identity : identities) {
     const auto found = identities_.find(identity);
     if (found != identities_.end()) return found->second;
   }
-  if (const auto token = BearerToken(authorization)) {
-    const Tokens& tokens = *tokens_.load(std::memory_order_acquire);
-    const auto found = tokens.find(DigestOfSecret(*token));
-    if (found != tokens.end()) return found->second;
-  }
+  const auto token = BearerToken(authorization);
+  if (!token) return nullptr;
+  const Tokens& tokens = *tokens_.load(std::memory_order_acquire);
+  const auto found = tokens.find(DigestOfSecret(*token));
+  return found != tokens.end() ? found->second : nullptr;
+}
+
+Error CallerAccess::RefuseUnknown() const {
   unknown_.Increment();
-  return Error{ErrorCode::kUnauthenticated,
-               "needs `authorization: Bearer TOKEN` or a client certificate of a caller that the "
-               "server knows (setting callers)"};
+  return {ErrorCode::kUnauthenticated,
+          "needs `authorization: Bearer TOKEN` or a client certificate of a caller that the server "
+          "knows (setting callers)"};
+}
+
+Result<const Caller*> CallerAccess::Identify(std::optional<std::string_view> authorization,
+                                             std::span<const std::string> identities) const {
+  if (const Caller* const caller = Find(authorization, identities)) return caller;
+  return RefuseUnknown();
 }
 
 Error CallerAccess::Forbid(const Caller& caller, std::string_view what) const {

@@ -31,12 +31,18 @@ class CallerAccess {
   static Result<std::unique_ptr<CallerAccess>> Load(std::vector<Caller> callers,
                                                     MetricsRegistry& metrics);
 
-  // Reads the tokens again. If that fails, the previous tokens stay in use, and the cause is logged
-  // once. Blocks on disk I/O; call it from a worker every few seconds.
+  // Reads the tokens again. If a caller's file cannot be read, or has a token of another
+  // caller, the caller's previous tokens stay in use. The causes are logged once. Blocks on disk
+  // I/O; call it from a worker every few seconds.
   void ReloadTokens() SLUICE_EXCLUDES(mutex_);
 
-  // The caller, or kUnauthenticated. Valid as long as this object. Costs one lookup per identity;
-  // for a token, also one digest and one lookup.
+  // The caller; null if unknown. Valid as long as this object. Costs one lookup per identity; for a
+  // token, also one digest and one lookup.
+  const Caller* Find(std::optional<std::string_view> authorization,
+                     std::span<const std::string> identities) const;
+  // Counts an unknown caller. Returns kUnauthenticated.
+  Error RefuseUnknown() const;
+  // The same as Find, but refuses unknown callers.
   Result<const Caller*> Identify(std::optional<std::string_view> authorization,
                                  std::span<const std::string> identities) const;
   Result<const Caller*> Identify(const rpc::Call& call) const {
@@ -56,7 +62,12 @@ class CallerAccess {
 
   CallerAccess(std::vector<Caller> callers, MetricsRegistry& metrics);
   Result<void> TakeIdentities();
-  Result<Tokens> ReadTokens() const;
+  // The tokens in the caller's file. Fails if another caller has one of them.
+  static Result<std::vector<SecretDigest>> ReadFile(const Caller& caller, const Tokens& tokens,
+                                                    const Tokens& previous);
+  // If a caller's file cannot be used, adds the cause to `errors` and takes the caller's tokens
+  // from `previous`.
+  Tokens ReadTokens(const Tokens& previous, std::vector<std::string>& errors) const;
   void Use(Tokens tokens) SLUICE_REQUIRES(mutex_);
   Error Forbid(const Caller& caller, std::string_view what) const;
 
@@ -70,7 +81,7 @@ class CallerAccess {
   // Replaced tables are kept, because other threads may still read them. The tables are small and
   // few.
   std::vector<std::unique_ptr<const Tokens>> all_tokens_ SLUICE_GUARDED_BY(mutex_);
-  std::string refused_ SLUICE_GUARDED_BY(mutex_);  // the cause last logged
+  std::vector<std::string> errors_ SLUICE_GUARDED_BY(mutex_);  // logged last
 };
 
 }  // namespace sluice

@@ -327,10 +327,12 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
 // caller. Returns null for an operator, and if there is no such setting.
 Result<const Caller*> Server::AdmitKnown(const AdminAccess::Caller& it) const {
   const CallerAccess* const callers = credentials_->callers();
-  if (callers == nullptr || public_access_.Admit(it)) return nullptr;
-  auto caller = callers->Identify(it.authorization, it.peer.identities);
-  if (!caller) public_access_.NoteRefused(it);
-  return caller;
+  if (callers == nullptr || public_access_.AdmitsByName(it.peer)) return nullptr;
+  if (const Caller* const known = callers->Find(it.authorization, it.peer.identities)) return known;
+  const auto admitted = AdmitOperator(public_access_, it);
+  if (admitted) return nullptr;
+  if (admitted.error().code == ErrorCode::kResourceExhausted) return admitted.error();
+  return callers->RefuseUnknown();
 }
 
 // Changes `route`: if a caller is not in the setting `callers`, it is refused before its JSON is

@@ -164,6 +164,16 @@ TEST_F(CallerAccessTest, ReloadTokens_TakesNewTokens_KeepsTheOldIfTheNewAreInval
   EXPECT_THAT(log.text(), Not(HasSubstr("two words")));
 }
 
+TEST_F(CallerAccessTest, ReloadTokens_OneFileIsInvalid_OtherCallersGetTheirNewTokens) {
+  const auto access = Load();
+  dir_.Write("shop", "");
+  dir_.Write("peeker", "new-peek\n");
+  access->ReloadTokens();
+  EXPECT_EQ(NameOf(*access, "Bearer open-sesame"), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer new-peek"), "peeker");
+  EXPECT_EQ(NameOf(*access, "Bearer peek"), "") << "revoked";
+}
+
 TEST_F(CallerAccessTest, Load_SharedTokenOrIdentity_Fails) {
   const std::string file = dir_.Write("token", "same\n");
   EXPECT_FALSE(CallerAccess::Load(

@@ -116,7 +116,8 @@ class DoorsTest(unittest.TestCase):
         for caller in (*self.https(), *self.https("nobody")):
             caller.headers["X-Forwarded-For"] = "127.0.0.1"
             for door, (status, text) in caller.doors().items():
-                self.assertEqual(status, 401, door)
+                slowed = (429,) if door in ("/rules", "/metrics") else ()
+                self.assertIn(status, (401, *slowed), door)
                 self.assertNotIn("shop", text, door)
             self.assertEqual(caller.should_rate_limit("edge"), 401)
             self.assertEqual(caller.should_rate_limit("unknown"), 401)
@@ -241,6 +242,22 @@ class DoorsTest(unittest.TestCase):
         self.assertNotIn("its-next", "".join(self.sluiced.heard))
         file.write_text("token-of-bank\n", encoding="utf-8")
         running.wait_until(lambda: decides("token-of-bank"), 30, "the first token is valid again")
+
+
+class WrongAdminTokensTest(unittest.TestCase):
+    def test_a_slowed_address_is_admitted_again_soon(self):
+        sluiced, _ = start(SETTINGS)
+        guesser, scraper, operator = (Http(sluiced.http, f"token-of-{name}")
+                                      for name in ("nobody", "prometheus", "admin"))
+        statuses = [guesser.ask("GET", "/metrics")[0] for _ in range(60)]
+        self.assertEqual(statuses[:10], 10 * [401])
+        self.assertIn(429, statuses)
+        self.assertEqual(scraper.ask("GET", "/metrics")[0], 200, "callers are not slowed")
+        running.wait_until(lambda: operator.ask("GET", "/metrics")[0] == 200, 30,
+                           "the operator is admitted")
+        page = scraper.ask("GET", "/metrics")[1]
+        wrong = re.search(r'sluice_admin_refused_total{reason="wrong_token"} (\d+)', page)
+        self.assertLess(int(wrong[1]), 40, "tries of a slowed address and the right token count")
 
 
 class WithoutCallersTest(unittest.TestCase):
