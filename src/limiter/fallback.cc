@@ -35,6 +35,12 @@ Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& 
   return fixed;
 }
 
+// Whether nothing was recorded as charged for the lease, because it took 0 units or because there
+// was no room. Then all units that it used must be charged. Shadow rules are not charged.
+bool OwesAllUsed(const PendingLeases::Held& held) {
+  return !held.added && held.count == 0 && held.group == 0 && Supports(*held.limit, Mode::kCharge);
+}
+
 }  // namespace
 
 // A pending change on its way to the store.
@@ -247,13 +253,15 @@ std::optional<LeaseOutcome> Fallback::SettleLease(const StoreCheck& settle) {
   bool all = true;
   for (std::size_t i = 0; i < lease->held.size(); ++i) {
     PendingLeases::Held& held = lease->held[i];
-    if (!held.added || used[i] == kAsTaken) continue;
+    if ((!held.added && !OwesAllUsed(held)) || used[i] == kAsTaken) continue;
     const std::int64_t kept = std::min(used[i], held.count);
     const bool is_pending =
         kept == held.count ||
         charges.Undo(held.key, {.added = *held.added, .units = held.count, .used = kept},
                      clock.Now());
-    const bool on_top = used[i] > kept && RecordCharge(held.key, *held.limit, used[i] - kept);
+    std::optional<PendingCharges::Added> on_top;
+    if (used[i] > kept) on_top = RecordCharge(held.key, *held.limit, used[i] - kept);
+    if (!held.added) held.added = on_top;
     (is_pending ? held.count : held.used) = on_top ? used[i] : kept;
     all &= is_pending;
   }
@@ -323,8 +331,9 @@ void Fallback::OnReconciled(Settlement& settlement) {
   if (auto* const change = settlement.change(); change != nullptr) {
     if (failure) {
       leases.PutBack(*change, pause);
-    } else if (change->units && change->released) {
-      OnSettled(settlement);
+    } else {
+      leases.Applied(*change);
+      if (change->units && change->released) OnSettled(settlement);
     }
   } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
     charges.Settle(*charge);

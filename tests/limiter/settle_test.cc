@@ -342,6 +342,59 @@ TEST_F(SettleTest, LeaseTakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) 
   EXPECT_EQ(Left(1), 1000 - 60 - 220);
 }
 
+TEST_F(SettleTest, LeaseOfNoTokensTakenAndSettledWithoutTheStore_UsedTokensAreChargedOnce) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(0));
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kAlreadySettled);
+  EXPECT_EQ(Left(1), 940);
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Left(0), 9);
+  EXPECT_EQ(Left(1), 940);
+}
+
+// The local counter exists before the settlement.
+TEST_F(SettleTest, LeaseOfNoTokens_OthersUseTheLocalCounter_UsedTokensAreChargedOnce) {
+  SetTokenRule();
+  Take(Leased(50));
+  store_.failing = StoreFailure::kUnreachable;
+  Take(Leased(50));
+  const std::string id = Take(Leased(0));
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Left(1), 740);
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Left(1), 740);
+}
+
+TEST_F(SettleTest, LeaseOfNoTokens_ReportedBeforeItIsSettled_UsedTokensAreChargedOnce) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(0));
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(1), 940);
+}
+
+// Shadow rules are not charged for what is admitted without the store.
+TEST_F(SettleTest, LeaseOfNoTokensWithoutTheStore_ShadowRuleIsNotCharged) {
+  Rule shadow = RuleOf("shadow", {Of({{"tokens"}}, PerMinute(1000))});
+  shadow.shadow = true;
+  SetRules({RuleOf("r", {Of({{"requests"}}, PerMinute(10)), Of({{"tokens"}}, PerMinute(1000))}),
+            shadow});
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(0));
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Left(1), 970);
+  EXPECT_EQ(Left(2), 1000);
+}
+
 TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAnyServer) {
   SetTokenRule();
   FragileStore local(clock_);
@@ -384,6 +437,46 @@ TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwa
   TellStore();
   EXPECT_EQ(Left(1), 940);
   EXPECT_EQ(Left(0), 9);
+}
+
+// The lease held requests, which the store has been charged with, and no tokens.
+TEST_F(SettleTest, LeaseOfNoTokensSettledBetweenChargeAndRecord_UsedTokensAreChargedOnce) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  CheckRequest request = Leased(0);
+  request.amounts.push_back({"requests", 5});
+  const std::string id = Take(request);
+  store_.failing.reset();
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  EXPECT_EQ(Outcome(id, {{"requests", 2}, {"tokens", 30}}), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(0), 8);
+  EXPECT_EQ(Left(1), 940);
+}
+
+// As above, but it is unknown whether the tokens were charged. So no server may give them back.
+TEST_F(SettleTest, LeaseOfNoTokens_OutcomeOfTheChargeIsUnknown_TokensAreNotGivenBack) {
+  SetTokenRule();
+  FragileStore local(clock_);
+  MetricsRegistry metrics;
+  Fallback fallback(clock_);
+  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  Take(Leased(100));
+  store_.failing = StoreFailure::kUnreachable;
+  CheckRequest request = Leased(0);
+  request.amounts.push_back({"requests", 5});
+  const std::string id = Take(request);
+  store_.failing.reset();
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  EXPECT_EQ(Outcome(id, {{"requests", 2}, {"tokens", 30}}), LeaseOutcome::kQueued);
+  store_.failing = StoreFailure::kTimeout;
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  store_.failing.reset();
+  fallback_.Reconcile();
+  const std::vector<Amount> nothing{{"tokens", 0}};
+  EXPECT_EQ(CallLease(another, LeaseCall::Action::kSettle, id, {{}, nothing})->outcome,
+            LeaseOutcome::kSettled);
+  EXPECT_EQ(Left(1), 800);
 }
 
 // This server settles the lease before the store has the lease's record, and charges the units
