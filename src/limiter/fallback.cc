@@ -25,12 +25,14 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
 }
 
 // A limit that follows the load keeps the value seen last, because this server alone has too few
-// samples to learn from. If no value was seen, the lower bound applies.
+// samples to learn from. If no value was seen, the lower bound applies. The value may have been
+// seen for a rule with other bounds, so it is brought within the bounds of this rule.
 Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& states) {
   if (AdaptationOf(limit) == nullptr) return limit;
   auto fixed = std::get<Concurrency>(limit);
   const auto seen = states.Find(key);
-  fixed.limit = seen ? std::get<SlotsSnapshot>(seen->snapshot).limit : fixed.adapt.min;
+  const std::int64_t last = seen ? std::get<SlotsSnapshot>(seen->snapshot).limit : 0;
+  fixed.limit = std::clamp(last, fixed.adapt.min, fixed.limit);
   fixed.adapt = {};
   return fixed;
 }

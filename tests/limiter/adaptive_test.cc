@@ -102,6 +102,19 @@ TEST_F(AdaptiveLeaseTest, StoreFails_ServerUsesItsShareOfTheLastLimit) {
   EXPECT_EQ(LimitNow(), (limit + 1) / 2);
 }
 
+TEST_F(AdaptiveLeaseTest, StoreFails_LastLimitIsBroughtWithinTheBoundsOfTheRule) {
+  Rise();
+  store_.failing = StoreFailure::kUnreachable;
+  Use(Between(4, 10));
+  EXPECT_EQ(LimitNow(), 10);
+  Take(10);
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  Use(Between(30, 50));
+  EXPECT_EQ(LimitNow(), 30);
+  Use(kFifty);
+  EXPECT_EQ(LimitNow(), 20);
+}
+
 TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeWhenTheLeaseWasTaken_AndIsParsed) {
   const std::string id = Take(1);
   const auto name = LeaseName::Parse(id);
