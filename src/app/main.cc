@@ -184,8 +184,6 @@ ExitStatus Main(std::vector<std::string> arguments) {
   return Serve(arguments, *settings, warnings);
 }
 
-constexpr std::string_view kRedis = "--redis";
-
 // The login ends at the last @, so that a password with unescaped characters is hidden, too. The
 // sentinels' login is in the options of the URL.
 void HideLogin(char* url) {
@@ -206,16 +204,26 @@ void HideLogin(char* url) {
   std::memset(login + 1 + kept, 0, length - 1 - kept);
 }
 
-// Every user on the machine can read the arguments of this process, so this hides the logins in
-// them. In the URL after --redis, replaces the user and the password by one `*`, in place. Also
-// replaces the options if they contain the sentinels' login.
-void HideLogins(int count, char** arguments) {
+void HideText(char* text) {
+  if (*text == '\0') return;
+  *text = '*';
+  std::memset(text + 1, 0, std::strlen(text + 1));
+}
+
+// Every user on the machine can read the arguments of this process, so this hides the secrets in
+// them, in place. In the URL after --redis, replaces the user and the password by one `*`. Also
+// replaces the URL's options if they contain the sentinels' login, and the headers for xDS.
+void HideSecrets(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
-    if (argument == kRedis && i + 1 < count) {
-      HideLogin(arguments[++i]);
-    } else if (argument.starts_with("--redis=")) {
-      HideLogin(arguments[i] + kRedis.size() + 1);
+    for (const auto& [flag, hide] :
+         {std::pair<std::string_view, void (*)(char*)>("--redis", HideLogin),
+          {"--envoy-xds-headers", HideText}}) {
+      if (argument == flag && i + 1 < count) {
+        hide(arguments[++i]);
+      } else if (argument.starts_with(flag) && argument.substr(flag.size()).starts_with('=')) {
+        hide(arguments[i] + flag.size() + 1);
+      }
     }
   }
 }
@@ -230,6 +238,6 @@ int main(int argc, char** argv) {
   if (name.substr(name.rfind('/') + 1) == "ratelimit") {
     arguments.emplace_back(sluice::kEnvoyEnvironment);
   }
-  sluice::HideLogins(argc, argv);  // after the arguments are copied
+  sluice::HideSecrets(argc, argv);  // after the arguments are copied
   return sluice::Main(std::move(arguments));
 }

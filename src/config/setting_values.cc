@@ -42,7 +42,10 @@ std::string Or(std::string_view word) { return word.empty() ? "" : fmt::format("
 }  // namespace
 
 Setter SetText(std::string& place) {
-  return SetChecked(place, [](std::string_view) { return Result<void>(); });
+  return SetChecked(place, [](std::string_view text) -> Result<void> {
+    if (text.empty()) return NotAllowed(text, "a text that is not empty");
+    return {};
+  });
 }
 
 Setter SetFile(std::string& place) {

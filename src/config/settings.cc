@@ -1,5 +1,6 @@
 #include "config/settings.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -108,12 +109,17 @@ class Reader {
       if (setting.initial == "none") continue;
       if (const auto set = setting.set(setting.initial); !set) return set.error();
     }
+    std::vector<Given> given;
     for (const auto* source : {&file_, &variables_, &flags_}) {
-      for (const Given& given : *source) {
-        const auto set = given.setting->set(given.value);
-        if (!set) Report(given.place, set.error().message);
-        settings_.texts[std::string(given.setting->key)] = given.value;
-      }
+      given.insert(given.end(), source->begin(), source->end());
+    }
+    for (const auto& [setting, value, place] : given) {
+      settings_.texts[std::string(setting->key)] = value;
+      const auto last =
+          std::find_if(given.rbegin(), given.rend(),
+                       [setting = setting](const Given& it) { return it.setting == setting; });
+      if (setting->initial == "none" && last->value == "none") continue;
+      if (const auto set = setting->set(value); !set) Report(place, set.error().message);
     }
     if (errors_.empty()) {  // otherwise an invalid setting would seem absent
       CheckTls();

@@ -40,7 +40,7 @@ Caller ParseCaller(std::string_view name, const ConfigValue& value) {
   const auto token_file = fields.Find("token_file");
   const auto identities = fields.Find("identities");
   const auto domains = fields.Find("domains");
-  if (token_file) caller.token_file = token_file->Text("is a file").value_or("");
+  if (token_file) caller.token_file = token_file->NonEmptyText("is a file");
   if (identities) {
     ForEachText(*identities, [&](const ConfigValue& item) {
       caller.identities.push_back(item.Parsed(ParseIdentity, kTexts).value_or(""));

@@ -70,6 +70,18 @@ TEST(Settings_FileVariableAndFlag, VariableOverridesFile_FlagOverridesBoth) {
   EXPECT_EQ(Unmatched::kDeny, settings->unmatched);
 }
 
+TEST(Settings_None, UndoesWhatASourceOfLowerPrecedenceSets) {
+  const test::TempDir dir;
+  const std::string file = dir.Write(
+      "s.yaml", "redis: {url: a, password_file: /no/such}\ngrpc: {socket_mode: \"0600\"}\n");
+  const auto settings =
+      ReadSettings(Texts{"--config", file, "--redis", "none", "--grpc-socket-mode=none"},
+                   Texts{"SLUICE_REDIS_PASSWORD_FILE=none"});
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->redis_url, "");
+  EXPECT_FALSE(settings->grpc_socket_mode);
+}
+
 TEST(Settings_VariablesOfKubernetes, AreIgnored) {
   EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_SERVICE_HOST=10.0.0.1", "SLUICE_PORT=tcp://x",
                                      "SLUICE_PORT_8081_TCP_ADDR=10.0.0.1"}));
@@ -225,6 +237,8 @@ TEST(Settings_CallersWrong, ErrorNamesPlaceAndAllowedValues) {
            {"callers: {a: b}\n",
             ":1:14: callers.a: found \"b\"; allowed is a map of token_file, identities"},
            {"callers: {a: {domains: [d]}}\n", "callers.a: needs token_file or identities"},
+           {"callers: {a: {token_file: \"\", domains: d}}\n",
+            "callers.a.token_file: found \"\"; allowed is a file"},
            {"callers: {a: {token_file: /t}}\n", "callers.a: needs domains"},
            {"callers: {a: {token_file: [t], domains: d}}\n",
             "callers.a.token_file: found a list; allowed is a file"},
@@ -258,6 +272,8 @@ TEST(Settings_WrongValue, ErrorNamesPlaceAndAllowedValues) {
            {{"--redis-timeout", "5"}, {}, "--redis-timeout: found \"5\"; allowed is a duration"},
            {{"--redis-timeout", "2m"}, {}, "allowed is a duration from 1ms to 1m"},
            {{"--drain", "1d"}, {}, "--drain: found \"1d\""},
+           {{"--rules="}, {}, "--rules: found \"\"; allowed is a text that is not empty"},
+           {{}, {"SLUICE_REDIS="}, "SLUICE_REDIS: found \"\"; allowed is a text that is not empty"},
            {{"--fleet-share", "0"}, {}, "auto, or a number from 0.001 to 1"},
            {{"--fleet-share", "1.1"}, {}, "auto, or a number from 0.001 to 1"},
            {{"--ready-needs-redis", "yes"}, {}, "true or false"},

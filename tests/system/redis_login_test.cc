@@ -116,6 +116,19 @@ TEST(RedisSecretTest, PasswordOfTheSentinels_IsNotAmongTheVisibleArguments) {
   }
 }
 
+TEST(XdsSecretTest, Headers_AreNotAmongTheVisibleArguments) {
+  const std::string headers = "authorization:Bearer sesame";
+  const std::vector<std::string> forms[] = {{"--envoy-xds-headers", headers},
+                                            {"--envoy-xds-headers=" + headers}};
+  for (auto flags : forms) {
+    flags.insert(flags.end(), {"--envoy-xds", "127.0.0.1:1"});
+    SluiceServer sluiced({.rules = kRules, .redis_url = "", .flags = flags, .environment = {}});
+    const std::string visible = CommandLineOf(sluiced.process());
+    EXPECT_NE(visible.find("--envoy-xds-headers"), std::string::npos) << visible;
+    EXPECT_EQ(visible.find("sesame"), std::string::npos) << visible;
+  }
+}
+
 TEST(RedisRefusalTest, WrongPassword_FallsBackAndLogsTheCauseWithoutSecrets) {
   RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
   SluiceServer sluiced(
