@@ -48,7 +48,8 @@ Result<Target> AdminOptions::ToTarget() const {
     at = AdminAddressOf(*at);
   }
   if (!at) return at.error();
-  if (*at != target->address) target->tls.reset();  // admin sockets are plaintext
+  // Admin sockets are plaintext. Over TCP, a token must not be sent without the TLS asked for.
+  if (at->is_unix() && *at != target->address) target->tls.reset();
   target->address = *at;
   return target;
 }

@@ -24,7 +24,8 @@ struct AdminOptions {
   void AddTo(CLI::App& app);
 
   // The target is `address`, if set. Otherwise, if a token is set or the server is on another
-  // machine, it is the server's address. In all other cases, it is the server's admin socket.
+  // machine, it is the server's address. In all other cases, it is the server's admin socket. The
+  // flags of TLS apply to all of these but admin sockets.
   Result<Target> ToTarget() const;
 };
 

@@ -42,7 +42,9 @@ std::vector<AdminOptions> FleetOptions::Servers() const {
       add(text);
       continue;
     }
-    if (server.server.tls_server_name.empty()) server.server.tls_server_name = address.host;
+    if (server.server.tls_server_name.empty() && admin.address.empty()) {
+      server.server.tls_server_name = address.host;
+    }
     for (const net::Endpoint& endpoint : *found) add(endpoint.ToString());
   }
   return servers;

@@ -61,7 +61,7 @@ void ServerOptions::AddTo(CLI::App& app) {
   certificate->needs(key);
   key->needs(certificate);
   app.add_option("--tls-server-name", tls_server_name,
-                 "Name that the server's certificate must have (default: the host of --addr)")
+                 "Name that the server's certificate must have (default: the host that is called)")
       ->type_name("NAME");
   file("--token-file", token_file,
        "File with a bearer token, such as the server's admin token (or set SLUICE_TOKEN)");

@@ -161,6 +161,25 @@ class FleetTest(unittest.TestCase):
         self.assertEqual([it["name"] for it in state["servers"]],
                          [f"127.0.0.1:{port}", f"127.0.0.2:{port}"])
 
+    def test_certificate_must_have_the_host_of_the_admin_address_if_one_is_given(self):
+        folder = running.directory()
+        certificate, key = folder / "tls.crt", folder / "tls.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+             "-nodes", "-days", "2", "-subj", "/CN=sluice.example", "-keyout", key,
+             "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate],
+            check=True, capture_output=True)
+        (folder / "token").write_text("open-sesame-4711", encoding="ascii")
+        (folder / "names").write_text("127.0.0.1 0\n", encoding="ascii")
+        admin = f"127.0.0.1:{running.free_port()}"
+        watched("--admin", admin, "--admin-token-file", folder / "token", "--tls-certificate",
+                certificate, "--tls-key", key)
+        top = Top(self, "--json", "--addr", "redis.test:8081", "--admin", admin, "--tls-ca",
+                  str(certificate), LD_PRELOAD=CHOSEN_NAMES, CHOSEN_NAMES=str(folder / "names"),
+                  SLUICE_TOKEN="open-sesame-4711")
+        state = top.state(lambda it: it["servers"][0]["answers"], "the server")
+        self.assertEqual(state["servers"][0]["name"], admin)
+
     def test_server_given_by_its_admin_address_has_this_address_as_name(self):
         server = watched()
         top = Top(self, "--json", "--admin", f"{server.address}.admin")

@@ -305,6 +305,52 @@ class AccessTest(unittest.TestCase):
         self.assert_refused(missing, "--token-file: /nonexistent cannot be read")
 
 
+class TlsTest(unittest.TestCase):
+    """The flags of TLS apply to --admin, too, unless it is an admin socket."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.certificate, cls.key = f"{folder.name}/tls.crt", f"{folder.name}/tls.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+            + ["-nodes", "-days", "2", "-subj", "/CN=sluice.example", "-keyout", cls.key]
+            + ["-addext", "subjectAltName=IP:127.0.0.1", "-out", cls.certificate],
+            check=True,
+            capture_output=True,
+        )
+
+    def server(self):
+        flags = ("--tls-certificate", self.certificate, "--tls-key", self.key)
+        return Server(self, *flags, address="127.0.0.1:0", SLUICE_ADMIN_TOKEN=TOKEN)
+
+    def rules(self, *flags):
+        return sluice("rules", "--tls-ca", self.certificate, *flags, SLUICE_TOKEN=TOKEN)
+
+    def test_admin_on_tcp_is_called_over_tls_and_its_host_is_the_name_in_the_certificate(self):
+        server = self.server()
+        ours = ("--addr", "elsewhere.example:8081", "--admin", server.address)
+        result = self.rules(*ours)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        other = self.rules(*ours, "--tls-server-name", "elsewhere.example")
+        self.assertEqual(other.returncode, 2, other.stdout)
+        self.assertIn("certificate", other.stderr)
+
+    def test_plaintext_server_does_not_get_the_token(self):
+        plain = Server(self, address="127.0.0.1:0", SLUICE_ADMIN_TOKEN=TOKEN)
+        result = self.rules("--admin", plain.address)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn(f"no server answers at {plain.address}", result.stderr)
+
+    def test_admin_socket_is_called_without_tls(self):
+        server = self.server()
+        socket_path = re.search(r"admin=(unix:\S+)", server.logged()).group(1)
+        for flags in (("--admin", socket_path), ("--addr", server.address)):
+            result = sluice("rules", "--tls-ca", self.certificate, *flags)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+
 class ValidateTest(unittest.TestCase):
     def test_validate_of_good_rules_exits_0(self):
         result = sluice("validate", SOURCE / "config" / "rules")
