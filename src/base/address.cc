@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ip_address.h"
 #include "base/text.h"
 
 namespace sluice {
@@ -16,7 +17,9 @@ Error Malformed(std::string_view text, std::string_view why) {
 }  // namespace
 
 bool Address::is_local() const {
-  return is_unix() || host == "localhost" || host == "::1" || host.starts_with("127.");
+  static const IpNetwork kLoopback = *IpNetwork::Parse("127.0.0.0/8");
+  const auto ip = IpAddress::Parse(host);
+  return is_unix() || host == "localhost" || host == "::1" || (ip && kLoopback.Contains(*ip));
 }
 
 std::string Address::ToString() const {

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ip_address.h"
 #include "base/unix_socket.h"
 
 namespace sluice {
@@ -26,6 +27,15 @@ std::string Directory() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime != '\0') return std::string(runtime) + "/sluice";
   return geteuid() == 0 ? kServiceDirectory : fmt::format("/tmp/sluice-{}", geteuid());
+}
+
+// Several servers can share a port if each has its own address of 127.0.0.0/8.
+std::string SocketName(const Address& grpc) {
+  const auto ip = IpAddress::Parse(grpc.host);
+  if (ip && ip->is_v4() && grpc.is_local() && ip->ToString() != "127.0.0.1") {
+    return fmt::format("sluiced-{}-{}.admin", ip->ToString(), grpc.port);
+  }
+  return fmt::format("sluiced-{}.admin", grpc.port);
 }
 
 Error Refused(const std::string& directory, std::string_view why) {
@@ -52,9 +62,8 @@ std::vector<std::string> FindAdminSockets() {
 }
 
 Result<Address> AdminAddressOf(const Address& grpc) {
-  return Address::Parse(grpc.is_unix()
-                            ? fmt::format("unix:{}.admin", grpc.unix_path)
-                            : fmt::format("unix:{}/sluiced-{}.admin", Directory(), grpc.port));
+  return Address::Parse(grpc.is_unix() ? fmt::format("unix:{}.admin", grpc.unix_path)
+                                       : fmt::format("unix:{}/{}", Directory(), SocketName(grpc)));
 }
 
 Result<void> MakeAdminDirectory(const Address& grpc) {

@@ -2,7 +2,8 @@
 // gRPC address. The server listens on it and the command-line tool connects to it.
 //
 //   unix:PATH   unix:PATH.admin
-//   host:port   unix:DIRECTORY/sluiced-<port>.admin
+//   host:port   unix:DIRECTORY/sluiced-<port>.admin, or sluiced-<host>-<port>.admin if the host is
+//               an address of 127.0.0.0/8 other than 127.0.0.1
 //
 // DIRECTORY is $XDG_RUNTIME_DIR/sluice if that variable is set, else /run/sluice for root and
 // /tmp/sluice-<uid> for other users. Each user has a directory that other users cannot access.

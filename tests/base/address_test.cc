@@ -13,6 +13,10 @@ TEST(Address, Text_IsReadAndWrittenBack) {
   } kRows[] = {
       {"0.0.0.0:8081", {.host = "0.0.0.0", .port = 8081, .unix_path = {}}, false},
       {"127.0.0.1:0", {.host = "127.0.0.1", .port = 0, .unix_path = {}}, true},
+      {"127.1.2.3:80", {.host = "127.1.2.3", .port = 80, .unix_path = {}}, true},
+      {"127.evil.test:80", {.host = "127.evil.test", .port = 80, .unix_path = {}}, false},
+      {"127.0.0.1.test:80", {.host = "127.0.0.1.test", .port = 80, .unix_path = {}}, false},
+      {"128.0.0.1:80", {.host = "128.0.0.1", .port = 80, .unix_path = {}}, false},
       {"localhost:65535", {.host = "localhost", .port = 65535, .unix_path = {}}, true},
       {"[::1]:80", {.host = "::1", .port = 80, .unix_path = {}}, true},
       {"[::]:80", {.host = "::", .port = 80, .unix_path = {}}, false},

@@ -36,6 +36,19 @@ TEST_F(AdminAddressTest, Path_FollowsFromTheGrpcAddress) {
   EXPECT_EQ("unix:" + place + "/sluiced-8081.admin", AdminAddressOf(Tcp(8081))->ToString());
 }
 
+TEST_F(AdminAddressTest, Path_HasTheHost_IfItIsAnotherLoopbackAddress) {
+  const auto name = [this](const std::string& host) {
+    const auto admin = AdminAddressOf({.host = host, .port = 8081, .unix_path = {}});
+    return admin->unix_path.substr(place_.size());
+  };
+  EXPECT_EQ("/sluiced-127.0.0.2-8081.admin", name("127.0.0.2"));
+  EXPECT_EQ("/sluiced-127.1.0.1-8081.admin", name("127.1.0.1"));
+  for (const char* const host :
+       {"localhost", "::1", "0.0.0.0", "::", "10.0.0.2", "127.evil.test", "sluice.example"}) {
+    EXPECT_EQ("/sluiced-8081.admin", name(host)) << host;
+  }
+}
+
 TEST_F(AdminAddressTest, PathTooLongForASocket_IsAnError) {
   EXPECT_FALSE(AdminAddressOf({.host = {}, .unix_path = std::string(105, 'x')}));
 }
