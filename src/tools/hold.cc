@@ -163,18 +163,24 @@ void OnChange(const LeaseKeeper::Change& change, bool kill_on_loss) {
   if (kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
 }
 
+// A flag's check. A pipe is refused because the opening of a pipe can block for ever.
+std::string IsFileOrAbsent(const std::string& path) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return "";
+  return path +
+         " is not a regular file; allowed is a regular file, or a path where none exists yet";
+}
+
 // Empties the file to which the command writes its usage. Otherwise, if the command fails before it
-// writes, the lease would be settled with the usage of an earlier run. Pipes and devices, which
-// hold nothing of earlier runs, are accepted (EINVAL).
+// writes, the lease would be settled with the usage of an earlier run.
 bool EmptyUsage(const std::string& path) {
   std::error_code error;
   if (!path.empty()) std::filesystem::resize_file(path, 0, error);
-  using std::errc;
-  if (error == errc::no_such_file_or_directory) {
+  if (!error) return true;
+  if (error == std::errc::no_such_file_or_directory) {
     const auto folder = std::filesystem::absolute(path).parent_path();
     if (std::error_code ignored; std::filesystem::exists(folder, ignored)) return true;
-  } else if (!error || error == errc::invalid_argument) {
-    return true;
   }
   Say("{} cannot be emptied ({}), so the command was not run\n", path, error.message());
   return false;
@@ -323,6 +329,7 @@ void DeclareHold(CLI::App& app, HoldOptions& options) {
                  "tokens=1312; without lines, units stay as taken. The file is emptied before "
                  "COMMAND starts")
       ->type_name("FILE")
+      ->check(IsFileOrAbsent)
       ->needs(lease_ttl);
   app.add_option("--overload-status", options.overload_status,
                  "Exit statuses of COMMAND that report an overload to limits with adapt. 0 reports "

@@ -227,7 +227,7 @@ class LeasesTest:
         self.assertEqual(self.left(), [7, 370], "nothing was used")
         usage.unlink()
         usage.mkdir()
-        self.assertIn("usage cannot be emptied", self.sluice(*hold, "true", status=2))
+        self.assertIn("usage is not a regular file", self.sluice(*hold, "true", status=2))
         hold = tuple(usage / "absent" / "usage" if word is usage else word for word in hold)
         self.assertIn("usage cannot be emptied", self.sluice(*hold, "true", status=2))
         self.assertEqual(self.left(), [7, 370], "nothing was used")
@@ -347,6 +347,92 @@ rules:
         page = self.http.ask("GET", "/metrics")[1]
         self.assertIn("\nsluice_redis_lost_settles_total 0\n", page)
         self.assertIn("\nsluice_redis_queued_settles{loop=\"io-0\"} 0\n", page)
+
+
+class PartitionTest(unittest.TestCase):
+    """Two servers, of which only one loses Redis."""
+    RULES = """
+domain: llm
+rules:
+  - name: slots
+    match: {kind: slots}
+    limits: [{algorithm: concurrency, limit: 4, ttl: 10m}]
+  - name: tokens
+    match: {kind: tokens}
+    limits: [{algorithm: fixed_window, limit: 1000, window: 30d, counts: [input]}]
+"""
+
+    def setUp(self):
+        folder = running.directory()
+        running.start_redis(folder)
+        self.socket = folder / "redis.sock"
+        self.port = str(running.free_port())
+        self.start_gate()
+        self.cut_off, self.well = (
+            Grpc(running.start_sluiced(SLUICED, self.RULES, redis)[0])
+            for redis in (f"redis://127.0.0.1:{self.port}", f"unix://{self.socket}"))
+        # Before a server knows the size of its fleet, it has no share of a limit.
+        for server in (self.cut_off, self.well):
+            self.wait_for_store(server)
+
+    def start_gate(self):
+        self.gate, _ = running.start_gate(self.socket, "127.0.0.1", self.port)
+
+    def check(self, server, kind, lease_seconds=0, cost=1, **named):
+        request = api.CheckLimitRequest(domain="llm", attributes={"kind": kind}, cost=cost, **named)
+        if lease_seconds:
+            request.lease_ttl.FromSeconds(lease_seconds)
+        return api.CheckLimitResponse.FromString(
+            server.call(LIMITER + "CheckLimit", request.SerializeToString()))
+
+    def left(self, server, kind):
+        """What the store has left of a limit; None if the store did not answer."""
+        answer = self.check(server, kind, mode=api.MODE_PEEK, amounts={"input": 1})
+        return answer.limits[0].remaining if answer.source == api.SOURCE_STORE else None
+
+    def wait_for_store(self, server):
+        running.wait_until(lambda: self.left(server, "slots") is not None, 60, "Redis decides")
+
+    def renew(self, server, lease):
+        return server.call(
+            LIMITER + "RenewLease", api.RenewLeaseRequest(lease_id=lease).SerializeToString())
+
+    def release(self, server, lease):
+        return server.call(
+            LIMITER + "ReleaseLease", api.ReleaseLeaseRequest(lease_id=lease).SerializeToString())
+
+    def settle(self, server, lease, used):
+        request = api.SettleLeaseRequest(lease_id=lease, amounts={"input": used})
+        answer = server.call(LIMITER + "SettleLease", request.SerializeToString())
+        return outcome(
+            answer if isinstance(answer, str) else api.SettleLeaseResponse.FromString(answer))
+
+    def test_lease_that_only_the_server_without_redis_knows_is_unavailable_elsewhere(self):
+        self.left(self.cut_off, "tokens")
+        self.gate.kill()
+        self.gate.wait()
+        running.wait_until(lambda: self.left(self.cut_off, "slots") is None, 60, "Redis is lost")
+        slots = self.check(self.cut_off, "slots", cost=2).lease.id
+        tokens = self.check(self.cut_off, "tokens", 600, amounts={"input": 400}).lease.id
+        self.assertEqual(self.left(self.well, "slots"), 4, "only one server has lost Redis")
+        self.assertEqual(self.renew(self.well, slots), "UNAVAILABLE")
+        self.assertEqual(self.release(self.well, slots), "UNAVAILABLE")
+        self.assertEqual(self.renew(self.well, tokens), "UNAVAILABLE")
+        self.assertEqual(self.settle(self.well, tokens, 100), "UNAVAILABLE")
+        self.start_gate()
+        running.wait_until(lambda: self.left(self.well, "slots") == 2, 60, "the slots are reported")
+        running.wait_until(lambda: self.settle(self.well, tokens, 100) == "OUTCOME_SETTLED", 60,
+                           "the units are reported")
+        self.assertEqual(self.left(self.well, "tokens"), 900)
+        # The server that granted the leases knows what the other server did.
+        self.wait_for_store(self.cut_off)
+        self.assertEqual(self.release(self.well, slots), b"")
+        self.assertTrue(self.check(self.well, "slots", cost=4).lease.id)
+        self.assertEqual(self.renew(self.cut_off, slots), "NOT_FOUND")
+        self.assertEqual(self.renew(self.cut_off, tokens), "NOT_FOUND")
+        self.assertEqual(self.settle(self.cut_off, tokens, 50), "OUTCOME_ALREADY_SETTLED")
+        self.assertEqual(self.left(self.well, "slots"), 0)
+        self.assertEqual(self.left(self.well, "tokens"), 900)
 
 
 if __name__ == "__main__":

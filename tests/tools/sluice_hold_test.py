@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -250,6 +251,20 @@ class NoLeaseTest(HoldTest):
         result = run("hold", "shop", "--addr", "unix:/nonexistent/socket", "--", "echo", "ran")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("no server answers", result.stderr)
+
+    def test_usage_in_anything_but_a_regular_file_is_refused_before_anything_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = f"{folder}/pipe"
+            os.mkfifo(pipe)
+            for path in (pipe, folder, "/dev/null"):
+                flags = ("--lease-ttl", "60s", "--settle-from", path)
+                result = self.hold("echo", "ran", flags=flags)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertIn(
+                    f"--settle-from: {path} is not a regular file; allowed is a regular file",
+                    result.stderr,
+                )
+        self.assertEqual(self.server.requests("check"), [])
 
     def test_missing_command_or_domain_exits_2(self):
         for arguments, missing in (
