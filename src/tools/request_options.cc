@@ -47,8 +47,14 @@ Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& tex
 
 void RequestOptions::AddTo(CLI::App& app) {
   app.add_option("DOMAIN", domain, "Domain of the rules, such as shop")->required();
+  // With extra arguments allowed, CLI11 would split an attribute like "[a=1,b=2]". Without, it
+  // accepts further words until their number is the minimum, which TakeAll does not enforce.
+  constexpr int kMany = CLI::detail::expected_max_vector_size;
   app.add_option("KEY=VALUE", attributes,
-                 "Attributes of the request, such as endpoint=/boot/pay user=42");
+                 "Attributes of the request, such as endpoint=/boot/pay user=42")
+      ->take_all()
+      ->expected(kMany, kMany)
+      ->allow_extra_args(false);
   app.callback([this] {
     CheckUtf8("domain", domain);
     CheckAttributes(attributes);

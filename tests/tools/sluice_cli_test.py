@@ -133,6 +133,13 @@ class CheckTest(unittest.TestCase):
         for _ in range(2):
             self.assertIn("20 of 20 left", self.check("--peek").stdout)
 
+    def test_attributes_with_brackets_and_commas_are_not_split(self):
+        words = ("endpoint=/boot/pay", "[user=x,y]", "path=[a,b]", "[list=]")
+        result = run("explain", "shop", *words, "--json", "--addr", self.server.address)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = run("check", "shop", "[endpoint=/boot/pay,user=x]", "--addr", self.server.address)
+        self.assertEqual(result.stdout, "ALLOWED  no rule of domain shop matches\n", result.stderr)
+
     def test_check_that_no_rule_matches_says_so(self):
         result = run("check", "elsewhere", "--addr", self.server.address)
         self.assertEqual(result.stdout, "ALLOWED  no rules for domain elsewhere\n")
