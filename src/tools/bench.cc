@@ -148,7 +148,8 @@ void DeclareBench(CLI::App& app, BenchOptions& options) {
       ->description("Timeout for connecting, and for the last answers after the measurement");
   app.parse_complete_callback([&options] { CheckTogether(options); });
   app.footer(
-      "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"
+      "Exit status: 0 if a check was answered, none failed, and the run did not end because all\n"
+      "connections were lost; otherwise 2.\n"
       "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
 }
 

@@ -173,6 +173,7 @@ std::string LoadReportJson(const Plan& plan, const LoadStats& stats) {
                        {"denied", stats.denied},
                        {"failed", stats.failed},
                        {"errors", ErrorsJson(stats)},
+                       {"lost", stats.lost},
                        {"sources", SourcesJson(stats)},
                        {"checks_per_second", stats.checks_per_second()},
                        {"latency_us", QuantilesJson(stats.latencies)},

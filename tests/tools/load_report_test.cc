@@ -48,12 +48,14 @@ TEST(LoadReportText, OnePercentOfMessagesSentLate_IsReported) {
 }
 
 TEST(LoadReportText, JsonOfAClosedLoop_HasAllFields) {
+  load::LoadStats stats = Sample();
+  stats.lost = "gone";
   EXPECT_EQ(
-      LoadReportJson(Plan(), Sample()),
+      LoadReportJson(Plan(), stats),
       R"({"rpc":"unary","checks_per_message":1,"keys":100000,"distribution":"uniform",)"
       R"("loop":"closed","in_flight":400,"target_rate":0.0,"connections":8,)"
       R"("seconds":0.5,"checks":100,"allowed":60,"denied":38,"failed":2,)"
-      R"("errors":{"UNAVAILABLE":{"count":2,"first":"the \"store\" is down"}},"sources":{"STORE":90,"DENY_CACHE":8},)"
+      R"("errors":{"UNAVAILABLE":{"count":2,"first":"the \"store\" is down"}},"lost":"gone","sources":{"STORE":90,"DENY_CACHE":8},)"
       R"("checks_per_second":196.0,)"
       R"("latency_us":{"p50":49,"p90":89,"p99":98,"p99.9":98,"max":98},)"
       R"("wait_us":{"count":0,"total":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"max":0},)"
@@ -70,7 +72,7 @@ TEST(LoadReportText, JsonOfAnOpenLoopWithoutAnswers_HasAllFields) {
             R"({"rpc":"stream","checks_per_message":16,"keys":100000,"distribution":"zipf",)"
             R"("loop":"open","in_flight":0,"target_rate":1000.0,"connections":8,)"
             R"("seconds":0.0,"checks":0,"allowed":0,"denied":0,"failed":0,)"
-            R"("errors":{},"sources":{},"checks_per_second":0.0,)"
+            R"("errors":{},"lost":"","sources":{},"checks_per_second":0.0,)"
             R"("latency_us":{"p50":0,"p90":0,"p99":0,"p99.9":0,"max":0},)"
             R"("wait_us":{"count":0,"total":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"max":0},)"
             R"("client_cpu_us_per_check":0.0})");

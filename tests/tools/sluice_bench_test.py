@@ -31,7 +31,7 @@ rules:
 
 FIELDS = (
     "rpc checks_per_message keys distribution loop in_flight target_rate connections seconds checks"
-    " allowed denied failed errors sources checks_per_second latency_us wait_us client_cpu_us_per_check"
+    " allowed denied failed errors lost sources checks_per_second latency_us wait_us client_cpu_us_per_check"
 ).split()
 
 
