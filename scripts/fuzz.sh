@@ -7,6 +7,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,6s/^# //p' scripts/fuzz.sh
+    exit
+    ;;
+esac
 wanted=${1:-all}
 seconds=${2:-600}
 

@@ -49,6 +49,10 @@ case "${1:-}" in
   "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   build) packages=("${build_packages[@]}") ;;
   --valkey) packages=("${build_packages[@]}" "${test_packages[@]}" valkey-server) ;;
+  -h | --help)
+    sed -n '2,6s/^# //p' "$0"
+    exit
+    ;;
   *)
     sed -n '2,6s/^# //p' "$0" >&2
     exit 2

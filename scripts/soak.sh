@@ -9,6 +9,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,8s/^# //p' scripts/soak.sh
+    exit
+    ;;
+esac
 seconds=${1:-600}
 shift || true
 [[ $seconds =~ ^[0-9]+$ ]] || { sed -n '2,9s/^# //p' scripts/soak.sh >&2; exit 2; }

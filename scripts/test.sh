@@ -7,6 +7,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,6s/^# //p' scripts/test.sh
+    exit
+    ;;
+esac
 preset=${1:-release}
 shift || true
 

@@ -11,6 +11,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,10s/^# //p' scripts/test_clients.sh
+    exit
+    ;;
+esac
 only_prepare=
 [[ ${1-} != prepare ]] || { only_prepare=yes && shift; }
 for language in "$@"; do
@@ -91,8 +97,9 @@ test_client() {
       tar -xf "$path" -C "$out"
       command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
       export CMAKE_GENERATOR=Ninja CXXFLAGS="-O1 -Wall -Wextra -Wpedantic -Werror"
-      cmake -S "$out/sluice-client-cpp" -B "$out/client"
+      cmake -S "$out/sluice-client-cpp" -B "$out/client" -DSLUICE_CLIENT_TEST=ON
       cmake --build "$out/client"
+      "$out/client/client_test"
       cmake --install "$out/client" --prefix "$out/prefix"
       cmake -S "$out/sluice-client-cpp/example" -B "$out/example" -DCMAKE_PREFIX_PATH="$out/prefix" \
         -DPROTOS="$PWD/proto"
@@ -104,6 +111,7 @@ test_client() {
     python)
       path=$(clients/package.sh python)
       /usr/bin/python3 -m pip -q install --no-index --no-deps --upgrade --target build/clients/python "$path"
+      PYTHONPATH=$PWD/build/clients/python /usr/bin/python3 clients/python/test/client_test.py
       PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" /usr/bin/python3 clients/python/example.py
       # Debian's packages are used instead of the package index.
@@ -123,7 +131,8 @@ test_client() {
       classes=$out/classes:$path:$(printf '/usr/share/java/%s.jar:' "${jars[@]}")
       find "$out/grpc" -name '*.java' -print0 |
         xargs -0 javac --release 8 -encoding UTF-8 -proc:none -nowarn -d "$out/classes" -cp "$classes"
-      javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/example/*.java
+      javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/{example,test}/*.java
+      java -XX:TieredStopAtLevel=1 -cp "$classes" ClientTest
       PAY_COMMANDS="pay spring async" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$classes" Example
       # For TLS, gRPC needs the OpenSSL library of Debian's netty, under the name that netty
@@ -144,10 +153,10 @@ test_client() {
       clients/testing/go_proxy.py "$out/proxy"
       # Debian's libraries are used instead of the module proxy.
       export GOPROXY=file://$out/proxy GONOSUMDB='*' GOSUMDB=off GOFLAGS='-mod=mod -modcacherw' GOTOOLCHAIN=local \
-        GOMODCACHE=$out/modules GOCACHE=$out/cache GRPC_GO_RETRY=on
+        GOMODCACHE=$out/modules GOCACHE=$out/cache
       rm -rf "$out/sluice-client-go" "$out/modules"
       tar -xf "$path" -C "$out"
-      (cd "$out/sluice-client-go" && go vet ./... && go build -o "$out/example" ./example)
+      (cd "$out/sluice-client-go" && go vet ./... && go test . && go build -o "$out/example" ./example)
       "${tests[@]}" "$out/example"
       follow go "$path"
       ;;
@@ -156,9 +165,10 @@ test_client() {
       modules=build/clients/node/node_modules
       rm -rf "$modules/sluice-client" && mkdir "$modules/sluice-client"
       tar -xf "$path" -C "$modules/sluice-client" --strip-components 1
-      cp clients/node/example.js build/clients/node
+      cp clients/node/example.js clients/node/test/client_test.js build/clients/node
       "$modules/.bin/tsc" --noEmit --allowJs --checkJs --skipLibCheck --target es2022 \
         --module node16 --types node --typeRoots "$modules/@types" build/clients/node/example.js
+      node --test build/clients/node/client_test.js
       "${tests[@]}" node build/clients/node/example.js
       mkdir -p build/clients/node/llm
       cp docker/llm/*.js build/clients/node/llm

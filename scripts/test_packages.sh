@@ -7,6 +7,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,6s/^# //p' scripts/test_packages.sh
+    exit
+    ;;
+esac
 parts='debian install image compose kubernetes readme release'
 for part in "$@"; do
   [[ " $parts " == *" $part "* ]] || { sed -n '2,6s/^# //p' scripts/test_packages.sh >&2; exit 2; }

@@ -200,6 +200,20 @@ class CommandsTest(unittest.TestCase):
         for name in FOLLOWED:
             self.assertIn(f"follow {pathlib.Path(name).parent.name} ", script)
 
+    def test_scripts_asked_for_help_print_it_and_do_nothing_else(self):
+        """A script finds no program that could set up, build or install anything."""
+        programs = directory()
+        for name in ("bash", "sed", "dirname"):
+            (programs / name).symlink_to(f"/usr/bin/{name}")
+        for script in sorted((SOURCE / "scripts").glob("*.sh")):
+            for flag in ("--help", "-h"):
+                with self.subTest(script=script.name, flag=flag):
+                    result = subprocess.run(
+                        [script, flag], capture_output=True, text=True, timeout=60, check=False,
+                        stdin=subprocess.DEVNULL, env={"PATH": str(programs)})
+                    self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+                    self.assertIn(script.stem, result.stdout)
+
     def test_readmes_say_how_to_stop_their_processes(self):
         for name, command in TO_END.items():
             self.assertIn(command, " ".join((SOURCE / name).read_text("utf-8").split()))
