@@ -91,10 +91,13 @@ bool DenyCache::MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const 
 void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
                           std::span<const LimitAnswer> limits) {
   const auto& counters = asked.check.counters;
-  if (!asked.check.demand.consumes_or_peeks() && asked.check.demand.mode != Mode::kCharge) return;
-  for (std::size_t i = 0; i < counters.size() && counters[i].group == 0; ++i) {
+  const bool charges = asked.check.demand.mode == Mode::kCharge;
+  if (!asked.check.demand.consumes_or_peeks() && !charges) return;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
     const CounterCheck& counter = counters[i];
-    if (counter.failure || counter.verdict.admitted || !limits[i].rule->rule.deny_cache) continue;
+    if (counter.charged || charges) DropOther(counter.key, *counter.limit);
+    if (counter.group > 0 || counter.failure || counter.verdict.admitted) continue;
+    if (!limits[i].rule->rule.deny_cache) continue;
     if (const auto denial = LastingDenial(asked, counter, answered)) {
       Learn(counter.key, *counter.limit, *denial);
     }
@@ -125,6 +128,16 @@ void DenyCache::Learn(const HashedKey& key, const Limit& limit, const Denial& de
     found = shard.entries.emplace(key, Entry{}).first;
   }
   found->second = {limit, denial};
+  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
+}
+
+void DenyCache::DropOther(const HashedKey& key, const Limit& limit) {
+  Shard& shard = ShardOf(key);
+  if (shard.size.load(std::memory_order_relaxed) == 0 || !SettlesAsStored(limit)) return;
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found == shard.entries.end() || found->second.limit == limit) return;
+  shard.entries.erase(found);
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 

@@ -1,7 +1,8 @@
 // Remembers counters that are exhausted. Until such a counter can admit again, matching requests
 // are denied without the store. Only enforced limits are remembered, because if one of them denies,
-// no rule is charged. An entry stays true unless units are given back (see Clearings). If another
-// server gives units back, this server notices it within a second.
+// no rule is charged. An entry stays true unless units are given back (see Clearings), or another
+// limit of the same bucket takes units: if its rate is higher, it has found and kept more tokens.
+// If either happens through another server, this server notices it within a second.
 //
 // Thread-safe. Holds at most kMaxEntries. Beyond that, entries are evicted: the store gets more
 // calls, but the decisions stay accurate.
@@ -101,6 +102,8 @@ class DenyCache {
   const Shard& ShardOf(const HashedKey& key) const { return shards_[key.hash() % kShards]; }
 
   bool MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const;
+  // Drops the entry of another limit, if the counter is a bucket. `limit` has taken units from it.
+  void DropOther(const HashedKey& key, const Limit& limit);
   static void MakeRoom(Shard& shard, SteadyTime now) SLUICE_REQUIRES(shard.mutex);
 
   const Clearings& clearings_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/admin/operators.h"
@@ -366,6 +367,38 @@ TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
   EXPECT_EQ(Ask("a", Mode::kPeek).source, Source::kStore);
   EXPECT_EQ(Ask("a").source, Source::kStore);
   EXPECT_EQ(Ask("a").source, Source::kDenyCache);
+}
+
+// Two limits of different rates share a bucket. Each fills the bucket at its own rate.
+TEST_F(DenyCacheTest, AnotherLimitOfTheBucketTakesUnits_DenialIsForgotten) {
+  const std::pair<Limit, Limit> rows[] = {
+      {TokenBucket{.rate = 60, .period = seconds(60), .burst = 60},
+       TokenBucket{.rate = 6000, .period = seconds(60), .burst = 60}},
+      {LeakyBucket{.rate = 60, .period = seconds(60), .queue = 59, .delays = false},
+       LeakyBucket{.rate = 6000, .period = seconds(60), .queue = 59, .delays = false}}};
+  for (const auto& [slow, fast] : rows) {
+    for (const Mode mode : {Mode::kConsume, Mode::kCharge}) {
+      SCOPED_TRACE(CounterTag(slow));
+      SCOPED_TRACE(static_cast<int>(mode));
+      Rule rule = RuleOf("site", {slow});
+      rule.overrides = {{.match = {{"user", {Pattern::Kind::kExact, "fast", {}}}}, .limits = {}}};
+      rule.overrides[0].limits.limits = {fast};
+      SetCachedRules({rule});
+      ASSERT_TRUE(ResetSite());
+      EXPECT_EQ(Ask("slow", Mode::kConsume, false, 60).decision, Decision::kAllowed);
+      EXPECT_EQ(Ask("slow", Mode::kConsume, false, 5).decision, Decision::kDenied);
+      clock_.Advance(seconds(2));
+      EXPECT_EQ(Ask("slow").source, Source::kStore);
+      EXPECT_EQ(Ask("slow", Mode::kConsume, false, 5).source, Source::kDenyCache)
+          << "its own limit took units";
+      EXPECT_EQ(Ask("fast", Mode::kPeek).source, Source::kStore);
+      EXPECT_EQ(Ask("slow", Mode::kConsume, false, 5).source, Source::kDenyCache)
+          << "a peek does not fill the bucket";
+      clock_.Advance(seconds(1));
+      EXPECT_EQ(Ask("fast", mode).source, Source::kStore);
+      EXPECT_EQ(Ask("slow", Mode::kConsume, false, 5).decision, Decision::kAllowed);
+    }
+  }
 }
 
 TEST_F(DenyCacheTest, RefundOrResetOrNewRules_DenialIsForgotten) {
