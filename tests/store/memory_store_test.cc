@@ -78,6 +78,38 @@ TEST(MemoryStore, RateLowered_ChecksOfBothRates_KeepTheCounterWhileItMatters) {
   }
 }
 
+// As in Redis, whose key has then expired. Other buckets continue, because they are full by then.
+TEST(MemoryStore, BucketThatStartsEmpty_UnusedForALongTime_IsEmptyAgain) {
+  struct Row {
+    const char* what;
+    std::int64_t rate;
+    Duration kept;
+  };
+  for (const Row& row : {Row{"an hour", 600, std::chrono::hours(1)},
+                         Row{"ten times its fill time", 10, std::chrono::hours(10)}}) {
+    SCOPED_TRACE(row.what);
+    ManualClock clock(Time(seconds(1000)));
+    MemoryStore store(clock, {.max_keys = 1});
+    const Limit limit = TokenBucket{
+        .rate = row.rate, .period = std::chrono::hours(1), .burst = 10, .starts_empty = true};
+    const auto check = [&](std::int64_t cost, Mode mode = Mode::kConsume) {
+      BlockingCheck asked({{"k", limit}}, cost, mode);
+      EXPECT_FALSE(asked.RunOn(store).failure());
+      return asked.counters[0].verdict;
+    };
+    EXPECT_FALSE(check(1).admitted) << "it begins to fill";
+    for (int i = 0; i < 2; ++i) {
+      clock.Advance(row.kept - Duration(1));
+      EXPECT_TRUE(check(1).admitted) << "it is still known";
+    }
+    clock.Advance(row.kept);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(check(1, Mode::kPeek).remaining, 0);
+    EXPECT_FALSE(check(1).admitted) << "it begins to fill again";
+    clock.Advance(row.kept / 10);
+    EXPECT_EQ(check(10).remaining, 0);
+  }
+}
+
 TEST(MemoryStore, MaxKeys_LimitsTheKeysOfAllShardsTogether) {
   constexpr int kKeys = 1000;
   ManualClock clock(Time(seconds(1000)));

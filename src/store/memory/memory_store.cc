@@ -102,6 +102,7 @@ MemoryStore::MemoryStore(const Clock& clock, const Options& options)
     : clock_(clock),
       max_keys_(options.max_keys),
       max_memory_(options.max_memory),
+      forgets_(options.forgets),
       shards_(std::clamp<std::size_t>(options.shards, 1, kMaxShards)) {}
 
 void MemoryStore::Submit(StoreCheck& check) {
@@ -296,6 +297,13 @@ void MemoryStore::WriteRecord(StoreCheck& check, std::span<const Draft> drafts,
   records_.Enter(check, std::move(held));
 }
 
+// Whether the counter has expired, and a new one starts empty.
+bool MemoryStore::IsForgotten(const CounterCheck& counter, const Entry& entry, Time now) const {
+  if (!forgets_ || counter.seed != nullptr || now < entry.expires) return false;
+  CounterState state;
+  return Open(*counter.limit, state, now) != WriteBack::kNo;
+}
+
 // Empty if there is no room for the counter, or for the memory that it may need.
 std::optional<MemoryStore::Draft> MemoryStore::Read(
     const StoreCheck& check, const CounterCheck& counter) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
@@ -315,7 +323,7 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(
   if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
     draft.state = seed->state;
     draft.keep = std::max(seed->keep, Advance(*counter.limit, draft.state, now));
-  } else if (is_new) {
+  } else if (is_new || IsForgotten(counter, found->second, now)) {
     draft.keep = Open(*counter.limit, draft.state, now);
   } else {
     Entry& entry = found->second;

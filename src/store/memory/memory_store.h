@@ -36,6 +36,9 @@ class MemoryStore final : public Store {
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
     std::size_t shards = 64;
+    // Whether a bucket that starts empty is new as soon as it has expired, as in Redis. If not, it
+    // is new only after it has been dropped.
+    bool forgets = true;
   };
   // The maximum number of open leases of units. A check that would open one more fails with
   // kOverloaded.
@@ -64,7 +67,7 @@ class MemoryStore final : public Store {
  private:
   struct Entry {
     CounterState state;
-    Time expires;  // from then on the counter equals a new one
+    Time expires;  // from then on the counter equals or counts as a new one
     std::uint64_t seed_version = 0;
     std::size_t bytes = 0;
   };
@@ -106,6 +109,7 @@ class MemoryStore final : public Store {
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
   // Writes the record of the lease that a change concerns. `held`: what the lease held before.
   void WriteRecord(StoreCheck& check, std::span<const Draft> drafts, std::vector<Held> held);
+  bool IsForgotten(const CounterCheck& counter, const Entry& entry, Time now) const;
   std::optional<Draft> Read(const StoreCheck& check, const CounterCheck& counter);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
@@ -119,6 +123,7 @@ class MemoryStore final : public Store {
   const Clock& clock_;
   const std::size_t max_keys_;
   const std::size_t max_memory_;
+  const bool forgets_;
   std::atomic<std::size_t> keys_ = 0;  // in all shards
   std::atomic<std::size_t> bytes_ = 0;
   std::atomic<std::size_t> next_sweep_ = 0;  // the shard to sweep next
