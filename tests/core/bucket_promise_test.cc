@@ -254,6 +254,26 @@ TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroMeansNoWait) {
   EXPECT_FALSE(counter.Consume(6, hours(24)).admitted) << "the queue bounds the wait, too";
 }
 
+// The limit counts no units in the check: other units decide how long the caller waits.
+TEST(Buckets, CheckOfNoUnits_DoesNotWaitForTheDebtOfOthers) {
+  const Limit limits[] = {
+      TokenBucket{.rate = 1, .period = seconds(1), .burst = 5},
+      TokenBucket{.rate = 1, .period = seconds(1), .burst = 5, .borrows = true},
+      WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(5)},
+      LeakyBucket{.rate = 1, .period = seconds(1), .queue = 9},
+  };
+  for (const Limit& limit : limits) {
+    SCOPED_TRACE(CounterTag(limit));
+    SimulatedCounter counter(limit);
+    counter.Consume(5, hours(1));
+    counter.Consume(3, hours(1));
+    EXPECT_GT(counter.Peek(1, hours(1)).wait, Duration(0));
+    const Verdict none = counter.Consume(0, hours(1));
+    EXPECT_TRUE(none.admitted);
+    EXPECT_EQ(none.wait, Duration(0));
+  }
+}
+
 // The example of docs/rules.md. In nginx, it is limit_req_zone rate=2r/s, limit_req burst=4.
 TEST(LeakyBucket, SixAtOnce_BehavesLikeNginx) {
   SimulatedCounter counter(LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4});

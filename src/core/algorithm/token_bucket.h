@@ -169,8 +169,10 @@ struct TokenBucket : CommonFacts {
     return {state.level, state.last, state.grants.units()};
   }
 
-  // How long an admitted check must wait. `state` is the state before the check takes its cost.
+  // How long an admitted check must wait. `state` is the state before the check takes its cost. A
+  // check of 0 units never waits.
   Duration Wait(const Snapshot& state, const CounterDemand& demand, Time now) const {
+    if (demand.units == 0) return Duration::zero();
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;
   }
@@ -210,6 +212,17 @@ struct TokenBucket : CommonFacts {
     TokenBucket full = *this;
     full.starts_empty = false;
     return full;
+  }
+
+  // Changes this limit, from ForCharges, to the rate of `other`. As many tokens are missing as before.
+  void ChangeRate(State& state, const TokenBucket& other) {
+    const std::int64_t missing = Used(state);
+    const bool is_finer = period == other.period;  // then parts of a token are kept, too
+    const std::int64_t lacks = is_finer ? Capacity() - state.level : missing * other.period.count();
+    rate = other.rate;
+    period = other.period;
+    burst = std::min(std::max(burst, other.burst), kMaxCapacity / period.count());
+    state.level = std::max(Capacity() - lacks, -MaxDebt());
   }
 
   // Tokens that are missing, debt included.

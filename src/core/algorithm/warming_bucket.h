@@ -149,9 +149,11 @@ struct WarmingBucket : CommonFacts {
 
   using Snapshot = State;
 
-  // How long an admitted check must wait. `state` is the state before the check takes its cost.
-  Duration Wait(const State& state, const CounterDemand&, Time now) const {
-    return state.next_free > state.last ? state.next_free - now : Duration::zero();
+  // How long an admitted check must wait. `state` is the state before the check takes its cost. A
+  // check of 0 units never waits.
+  Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
+    const bool waits = demand.units > 0 && state.next_free > state.last;
+    return waits ? state.next_free - now : Duration::zero();
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
