@@ -13,6 +13,7 @@ modes, ask, export, reserve, settle, outcomes and serve. The promises of a clien
   a client that accepts a wait starts after the wait
   if the server is silent or killed, calls are allowed (open) or denied (closed); after its restart,
     the server decides
+  if a server hangs, the client leaves its connection
   if a connection breaks, a check is not sent twice, but a release is sent again
   a lease is renewed while the work lasts, and released if the work fails or its request is
     canceled; after a crash, its slot becomes free
@@ -117,8 +118,7 @@ class Line:
     """A proxy between clients and a server. It can break the connections."""
 
     def __init__(self, test, address):
-        host, port = address.split(":")
-        self._server = (host, int(port))
+        self.lead_to(address)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
         self._pairs = []
@@ -128,6 +128,11 @@ class Line:
         test.addCleanup(self._listening.close)
         test.addCleanup(self.break_off)
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def lead_to(self, address):
+        """Connects clients that connect from now on to the server of this address."""
+        host, port = address.split(":")
+        self._server = (host, int(port))
 
     def _accept(self):
         with contextlib.suppress(OSError):
@@ -297,6 +302,15 @@ class ClientTest(unittest.TestCase):
                     self.assertEqual(asking.say("?"), f"{fallback} without an answer")
                 self.sluiced.start()
                 wait_until(decided, "the next server decides")
+
+    def test_a_server_that_hangs_is_left(self):
+        line = Line(self, self.sluiced.address)
+        asking = Example(self, "ask", line.address, "open")
+        self.assertEqual(asking.say("?"), "allowed by Sluice")
+        line.lead_to(Sluiced(self).address)
+        with self.sluiced.silenced():
+            self.assertEqual(asking.say("?"), "allowed without an answer")
+            wait_until(lambda: asking.say("?") == "allowed by Sluice", "the other server decides")
 
     def test_a_lease_is_renewed_during_work_and_released_if_the_work_fails(self):
         holder = self.example("export")

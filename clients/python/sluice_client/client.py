@@ -29,6 +29,7 @@ Attributes = Mapping[str, "str | None"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SERVICE = "sluice.v1.RateLimiter"
+_AFTER_CLOSE = "the client is closed"
 
 # A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
 # idempotent, so gRPC repeats them.
@@ -98,6 +99,11 @@ class Client:
             ("grpc.enable_http_proxy", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
+            # A server that hangs is noticed, even if the client makes no calls.
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_timeout_ms", 2000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
             ("grpc.service_config", _SERVICE_CONFIG),
         ]
         self._channel = (grpc.secure_channel(address, credentials, options) if credentials
@@ -108,6 +114,7 @@ class Client:
         self._max_wait = max_wait
         self._lease_ttl = lease_ttl
         self._drain = drain
+        self._closed = False
         self.overloaded = overloaded
         """Whether this process is overloaded. If so, limits with `adapt` learn "overload" even from work that
         succeeded."""
@@ -130,8 +137,10 @@ class Client:
 
     def close(self) -> int:
         """Waits until settlements are stored and releases are answered, but at most for `drain`.
-        Returns how many settlements this client has lost in total."""
+        Returns how many settlements this client has lost in total. Later checks are decided as if
+        no server answered."""
         lost = self._leases.close(self._drain)
+        self._closed = True
         self._channel.close()
         return lost
 
@@ -139,19 +148,28 @@ class Client:
               **options: Unpack[CheckOptions]) -> Decision:
         """Asks whether a request is allowed. Attributes that are None are left out. If the
         request is invalid or the caller may not make it, raises grpc.RpcError."""
+        request, metadata = self._request(domain, attributes, options), self._metadata()
         try:
-            return _decided(self._check(self._request(domain, attributes, options),
-                                        timeout=self._deadline, metadata=self._metadata()))
+            return _decided(self._check(request, timeout=self._deadline, metadata=metadata))
         except grpc.RpcError as error:
             return self._without_answer(error)
+        except ValueError:
+            if not self._closed:
+                raise
+            return Decision(self._open, failure=_AFTER_CLOSE)
 
     async def check_async(self, domain: str, attributes: Attributes,
                           **options: Unpack[CheckOptions]) -> Decision:
         """Like check, on the same channel, but does not block the event loop."""
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
-        request = self._request(domain, attributes, options)
-        call = self._check.future(request, timeout=self._deadline, metadata=self._metadata())
+        request, metadata = self._request(domain, attributes, options), self._metadata()
+        try:
+            call = self._check.future(request, timeout=self._deadline, metadata=metadata)
+        except ValueError:
+            if not self._closed:
+                raise
+            return Decision(self._open, failure=_AFTER_CLOSE)
 
         def wake() -> None:
             if not answered.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pathlib
 import threading
@@ -49,8 +50,14 @@ class Work:
         self._duration = self._duration if duration is None else duration
 
     def ended(self, error: BaseException | None, overloaded: Callable[[], bool]) -> Hold:
-        """How the ended work went. `overloaded` returns whether this process is overloaded."""
-        overload = self.response_overload or (error is None and overloaded())
+        """How the ended work went. `overloaded` returns whether this process is overloaded. If it
+        raises an exception, the process counts as not overloaded."""
+        overload = self.response_overload
+        if error is None and not overload:
+            try:
+                overload = overloaded()
+            except Exception:  # the work's result must not be lost
+                logging.getLogger(__name__).exception("the function `overloaded` has failed")
         return Hold(self._outcome or ("overload" if overload else outcome_of(error)), self._duration)
 
 
