@@ -2,8 +2,8 @@
 import type {IncomingMessage, ServerResponse} from 'http';
 import type {Metadata, ServerInterceptor} from '@grpc/grpc-js';
 
-/** What rules match on and count by. Attributes that are undefined are left out. */
-export type Attributes = Record<string, string | undefined>;
+/** What rules match on and count by. Attributes that are undefined or null are left out. */
+export type Attributes = Record<string, string | null | undefined>;
 
 export interface ClientOptions {
   /** The caller's token; if it can change while the client runs, a function that returns it. */
@@ -131,7 +131,7 @@ export class Client {
    * the work failed, pass its error to that function. */
   hold(decision: Decision): (error?: unknown) => void;
   /** Waits until settlements are stored and releases are answered, for at most `drain`. Returns how
-   * many settlements are lost in all. */
+   * many settlements are lost in all. Later checks are decided as if no server answered. */
   close(): Promise<number>;
 }
 

@@ -7,7 +7,7 @@ const loader = require('@grpc/proto-loader');
 const {Decision, denial, sleep} = require('./decision');
 const {Leases} = require('./leases');
 const {Reservation} = require('./reservation');
-const {durationOf} = require('./work');
+const {checkAmounts, durationOf} = require('./work');
 
 const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limiter.proto', {
   includeDirs: [path.join(__dirname, '../proto')], keepCase: true, enums: String, longs: Number,
@@ -36,8 +36,8 @@ const MODES = {
 
 // How each field of a check is written to the request. Domain and attributes are not among them.
 const FIELDS = {
-  cost: (cost) => ({cost}),
-  amounts: (amounts) => ({amounts}),
+  cost: (cost) => checkAmounts({cost}),
+  amounts: (amounts) => ({amounts: checkAmounts(amounts ?? {})}),
   mode: (mode) => ({mode: oneOf('mode', mode, MODES)}),
   maxWait: (ms) => ({max_wait: durationOf('maxWait', ms)}),
   maxDelay: (ms) => ({max_delay: durationOf('maxDelay', ms)}),
@@ -55,10 +55,12 @@ function oneOf(name, value, allowed) {
   throw new TypeError(`${name} is ${value}; allowed are ${Object.keys(allowed).join(', ')}`);
 }
 
-function fieldsOf(options) {
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.assign({}, ...given.map(([name, value]) => oneOf('an option', name, FIELDS)(value)));
-}
+// The object without its undefined values.
+const given = (object) =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+
+const fieldsOf = (options) => Object.assign({}, ...Object.entries(given(options)).map(
+  ([name, value]) => oneOf('an option', name, FIELDS)(value)));
 
 const credentialsOf = (tls) => {
   if (!tls) return grpc.credentials.createInsecure();
@@ -98,6 +100,7 @@ class Client {
   #leases;
   #leaseTtl;
   #drain;
+  #closed = false;
   #overloaded;
 
   constructor(address = '127.0.0.1:8081', {
@@ -116,12 +119,17 @@ class Client {
     this.#leaseTtl = leaseTtl;
     this.#drain = drain;
     this.#overloaded = overloaded;
-    this.#leases = new Leases((...call) => this.#call(...call),
+    this.#leases = new Leases(
+      async (method, request, timeout) => this.#call(method, request, this.#metadata(), timeout),
       (error) => MISTAKES.has(error.code), {maxSettlements, settleFor});
     this.#stub = new RateLimiter(address, credentialsOf(tls), {
       'grpc.enable_http_proxy': 0,
       'grpc.initial_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 1000,
+      // A server that hangs is noticed, even if the client makes no calls.
+      'grpc.keepalive_time_ms': 10_000,
+      'grpc.keepalive_timeout_ms': 2000,
+      'grpc.keepalive_permit_without_calls': 1,
       'grpc.service_config': SERVICE_CONFIG,
     });
     // Until this time, checks wait for the connection and for a first call, which takes longer than
@@ -136,24 +144,28 @@ class Client {
   }
 
   // Waits until settlements are stored and releases are answered, for at most `drain` ms. Returns
-  // how many settlements are lost in all.
+  // how many settlements are lost in all. Later checks are decided as if no server answered.
   async close() {
     const lost = await this.#leases.close(this.#drain);
+    this.#closed = true;
     this.#stub.close();
     return lost;
   }
 
-  // Asks whether a request is allowed. Undefined attributes are left out. Rejects if the request is
-  // invalid or the caller may not make it.
+  // Asks whether a request is allowed. Attributes that are undefined or null are left out. Rejects
+  // if the request is invalid or the caller may not make it.
   async check(domain, attributes, options = {}) {
     const defaults = options.maxDelay === undefined ? this.#defaults : {};
-    const present = Object.entries(attributes).filter(([, value]) => value !== undefined);
+    const present = Object.entries(attributes).filter(([, value]) => value != null);
     const request = {
-      domain, attributes: Object.fromEntries(present), ...fieldsOf({...defaults, ...options}),
+      domain, attributes: Object.fromEntries(present),
+      ...fieldsOf({...defaults, ...given(options)}),
     };
     await this.#connecting;
+    if (this.#closed) return new Decision(this.#open, undefined, 'the client is closed');
+    const metadata = this.#metadata();  // its exception is not a missing answer
     try {
-      const response = await this.#call('CheckLimit', request, this.#deadline);
+      const response = await this.#call('CheckLimit', request, metadata, this.#deadline);
       return new Decision(response.decision === 'DECISION_ALLOWED', response);
     } catch (error) {
       if (MISTAKES.has(error.code)) throw error;
@@ -187,7 +199,7 @@ class Client {
   async #reserve(domain, attributes, {cost, amounts, ...options} = {}) {
     const take = async ({cost, ...amounts}) => {
       const decision = await this.check(domain, attributes,
-        {leaseTtl: this.#leaseTtl, ...options, cost, amounts});
+        {leaseTtl: this.#leaseTtl, ...given(options), cost, amounts});
       if (!decision.allowed) throw denial(decision);
       return decision;
     };
@@ -212,10 +224,14 @@ class Client {
     };
   }
 
-  #call(method, request, timeout) {
+  #metadata() {
     const metadata = new grpc.Metadata();
     const token = typeof this.#token === 'function' ? this.#token() : this.#token;
     if (token) metadata.set('authorization', `Bearer ${token}`);
+    return metadata;
+  }
+
+  #call(method, request, metadata, timeout) {
     return new Promise((resolve, reject) => {
       this.#stub[method](request, metadata, {deadline: Date.now() + timeout},
         (error, response) => (error ? reject(error) : resolve(response)));

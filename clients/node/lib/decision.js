@@ -7,9 +7,15 @@ const {Work} = require('./work');
 const millis = (duration) =>
   duration ? duration.seconds * 1000 + Math.ceil(duration.nanos / 1e6) : 0;
 
+// Node runs a longer timer at once.
+const LONGEST_TIMER = 2 ** 31 - 1;
+
 // A timer takes at least a millisecond, so none is started for a wait of 0.
-const sleep = (milliseconds) =>
-  milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
+async function sleep(milliseconds) {
+  for (let left = milliseconds; left > 0; left -= LONGEST_TIMER) {
+    await new Promise((resolve) => setTimeout(resolve, Math.min(left, LONGEST_TIMER)));
+  }
+}
 
 class Decision extends Work {
   constructor(allowed, response, failure) {
@@ -69,4 +75,4 @@ function nameOf(limit) {
   return limit.index ? `"${rule}/${limit.index}"` : `"${rule}"`;
 }
 
-module.exports = {Decision, Limited, NoAnswer, denial, millis, sleep};
+module.exports = {Decision, LONGEST_TIMER, Limited, NoAnswer, denial, millis, sleep};

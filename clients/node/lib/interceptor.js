@@ -14,8 +14,10 @@ function limitInterceptor(client, domain, attributes = () => ({}), options = {})
   return (method, call) => {
     let release = () => {};
     let ended = false;
+    let failure;
     const end = (error) => {
       ended = true;
+      failure = error;
       release(error);
     };
     const refuse = (code, details, retryAfter) => {
@@ -33,7 +35,7 @@ function limitInterceptor(client, domain, attributes = () => ({}), options = {})
       }
       release = client.hold(decision);
       if (!ended) await sleep(decision.wait);
-      if (ended) release();
+      if (ended) release(failure);
       else pass(metadata);
     };
     return new grpc.ServerInterceptingCall(call, {

@@ -1,12 +1,11 @@
 // The leases of a client: renews open leases, and releases or settles them in the background.
 'use strict';
 
-const {millis} = require('./decision');
+const {LONGEST_TIMER, millis, sleep} = require('./decision');
 
 const CALL_TIMEOUT = 5000;  // ms, including the time that a call waits for a connection
-const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_PAUSE
+const FIRST_PAUSE = 100;  // ms between attempts; doubled up to LAST_PAUSE
 const LAST_PAUSE = 1000;
-const LONGEST_TIMER = 2 ** 31 - 1;
 
 // Whether the outcome is final, so that no further attempt is needed. After QUEUED, the settlement
 // is repeated, since the server that queued it may die. It is also repeated after NOT_FOUND if the
@@ -41,21 +40,23 @@ class Leases {
     return () => clearInterval(renewing);
   }
 
-  // Releases a lease. If the answer never arrives, the slot is free after the ttl. `hold` has the
-  // fields that Work.ended returns.
+  // Releases a lease. The release is repeated for at most CALL_TIMEOUT; if it fails, the slot is
+  // free after the ttl. `hold` has the fields that Work.ended returns.
   release(id, hold) {
-    this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
+    if (this.#closed) return;
+    this.#track(this.#repeat('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT));
   }
 
   // Starts the settlement, which is repeated in the background until it is stored. `local`: whether
   // the lease was granted while the store did not answer.
   settle({id, local}, {cost, ...amounts}, hold) {
-    if (this.#settling >= this.#options.maxSettlements) {
-      this.#report(`${this.#settling} others are waiting`);
+    if (this.#closed || this.#settling >= this.#options.maxSettlements) {
+      this.#report(this.#closed ? 'the client is closed' : `${this.#settling} others are waiting`);
       return;
     }
     this.#settling += 1;
-    this.#track(this.#store({lease_id: id, cost, amounts, ...hold}, local).then((failure) => {
+    const request = {lease_id: id, cost, amounts, ...hold};
+    this.#track(this.#repeat('SettleLease', request, this.#options.settleFor, local).then((failure) => {
       this.#settling -= 1;
       if (failure) this.#report(failure);
     }));
@@ -66,7 +67,7 @@ class Leases {
   async close(drain) {
     let timer;
     const end = new Promise((resolve) => {
-      timer = setTimeout(resolve, drain);
+      timer = setTimeout(resolve, Math.min(drain, LONGEST_TIMER));
     });
     await Promise.race([Promise.all(this.#calls), end]);
     clearTimeout(timer);
@@ -79,21 +80,22 @@ class Leases {
     this.#calls.add(call);
   }
 
-  // Repeats the settlement until it is stored or the client gives up. Returns undefined if the
-  // settlement is stored, otherwise the reason why not.
-  async #store(request, local) {
-    const end = Date.now() + this.#options.settleFor;
+  // Repeats the release or settlement until it has succeeded or the client gives up. Returns
+  // undefined if it has succeeded, otherwise the reason why not.
+  async #repeat(method, request, lasting, local = false) {
+    const end = Date.now() + lasting;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {
       let failure = 'the store does not answer';
       try {
-        const {outcome} = await this.#call('SettleLease', request, CALL_TIMEOUT);
+        const timeout = Math.min(CALL_TIMEOUT, Math.max(end - Date.now(), FIRST_PAUSE));
+        const {outcome} = await this.#call(method, request, timeout);
         if (isFinal(outcome, local)) return undefined;
       } catch (error) {
         failure = error.message;
         if (this.#isMistake(error)) return failure;
       }
       if (this.#closed || Date.now() + pause > end) return failure;
-      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+      await sleep(pause * (0.5 + Math.random() / 2));
     }
   }
 

@@ -4,6 +4,13 @@
 const {sleep} = require('./decision');
 const {errorOfResponse} = require('./work');
 
+// The path, with the path at which the middleware is mounted. For a request of the mount point
+// itself, Express says that the path below it is "/".
+function pathOf({baseUrl = '', originalUrl, url, path = url.split('?')[0]}) {
+  const isMountPoint = baseUrl && path === '/' && !originalUrl.split('?')[0].endsWith('/');
+  return isMountPoint ? baseUrl : baseUrl + path;
+}
+
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes
 // `endpoint` (the path), `method` and `client_ip`, and with those that `attributes(request)`
 // returns. A denied request gets 429, and Retry-After if a retry can succeed. If no server answers
@@ -14,7 +21,7 @@ function limitRequests(client, domain, attributes = () => ({}), options = {}) {
   return async (request, response, next) => {
     try {
       const decision = await client.check(domain, {
-        endpoint: request.path ?? request.url.split('?')[0],
+        endpoint: pathOf(request),
         method: request.method,
         client_ip: request.ip ?? request.socket.remoteAddress,
         ...attributes(request),

@@ -2,7 +2,7 @@
 'use strict';
 
 const {sleep} = require('./decision');
-const {Work} = require('./work');
+const {Work, checkAmounts} = require('./work');
 
 class Reservation extends Work {
   #take;
@@ -29,12 +29,7 @@ class Reservation extends Work {
   // Sets what has been used until now, in total: {tokens: 212}. Amounts that are never named are
   // settled as taken. `cost` is also a name that can be set.
   use(amounts) {
-    for (const [name, value] of Object.entries(amounts)) {
-      if (!Number.isSafeInteger(value) || value < 0) {
-        throw new TypeError(`${name} is ${value}; it must be an integer of at least 0`);
-      }
-    }
-    Object.assign(this.#used, amounts);
+    Object.assign(this.#used, checkAmounts(amounts));
   }
 
   // Takes more units for the next part of the work, under a further lease. Does not count as a

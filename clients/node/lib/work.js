@@ -33,6 +33,16 @@ const errorOfResponse = (response) => {
 // The error of a gRPC call with this status; undefined if the status does not mean overload.
 const errorOfStatus = (it) => (CODES.has(it.code) ? it : undefined);
 
+// The work's result must not be lost because of an exception.
+function holds(overloaded) {
+  try {
+    return overloaded();
+  } catch (error) {
+    process.emitWarning(`the function \`overloaded\` has failed: ${error}`, 'SluiceWarning');
+    return false;
+  }
+}
+
 // The work for which slots are held.
 class Work {
   #outcome;
@@ -50,11 +60,22 @@ class Work {
   }
 
   // How the work went, as fields of a release or settlement. overloaded() returns whether this
-  // process is overloaded.
+  // process is overloaded. If it throws an exception, the process counts as not overloaded.
   ended(error, overloaded) {
-    const outcome = this.#outcome ?? (error === undefined && overloaded() ? 'overload' : outcomeOf(error));
+    const outcome = this.#outcome
+      ?? (error === undefined && holds(overloaded) ? 'overload' : outcomeOf(error));
     return {hold_outcome: OUTCOMES[outcome], duration: this.#duration};
   }
+}
+
+// Throws unless each amount is one that the API takes. Others would count as 0.
+function checkAmounts(amounts) {
+  for (const [name, value] of Object.entries(amounts)) {
+    if (!Number.isSafeInteger(value) || value < 0) {
+      throw new TypeError(`${name} is ${value}; it must be an integer of at least 0`);
+    }
+  }
+  return amounts;
 }
 
 // Milliseconds as a Duration message of the API.
@@ -111,4 +132,4 @@ function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
   };
 }
 
-module.exports = {Work, above, durationOf, errorOfResponse, errorOfStatus};
+module.exports = {Work, above, checkAmounts, durationOf, errorOfResponse, errorOfStatus};
