@@ -42,6 +42,20 @@ Tail TailOf(Byte lead) {
   return {};
 }
 
+// Decodes the valid escapes. Sets `is_valid` to false if there are others.
+std::string DecodeEscapes(std::string_view text, bool& is_valid) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 2);
+    const bool is_escape = text[i] == '%' && digits.size() == 2;
+    const auto byte = is_escape ? ParseNumber<Byte>(digits, 16) : std::nullopt;
+    if (text[i] == '%' && !byte) is_valid = false;
+    decoded += byte ? static_cast<char>(*byte) : text[i];
+    if (byte) i += 2;
+  }
+  return decoded;
+}
+
 }  // namespace
 
 std::string Lowercase(std::string_view text) {
@@ -77,21 +91,15 @@ bool IsValidUtf8(std::string_view bytes) {
 }
 
 std::optional<std::string> PercentDecode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    unsigned char byte = 0;
-    const char* const digits = text.data() + i + 1;
-    if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) {
-      return std::nullopt;
-    }
-    decoded += static_cast<char>(byte);
-    i += 2;
-  }
+  bool is_valid = true;
+  std::string decoded = DecodeEscapes(text, is_valid);
+  if (!is_valid) return std::nullopt;
   return decoded;
+}
+
+std::string PercentDecodeValid(std::string_view text) {
+  bool is_valid = true;
+  return DecodeEscapes(text, is_valid);
 }
 
 std::string JsonString(std::string_view text) {

@@ -34,6 +34,9 @@ std::string PrintableText(std::string_view text);
 // hexadecimal digits.
 std::optional<std::string> PercentDecode(std::string_view text);
 
+// Like PercentDecode, but such a % stays as it is.
+std::string PercentDecodeValid(std::string_view text);
+
 // Returns `text` as a JSON string with quotes and escapes, and therefore without line breaks.
 // Invalid UTF-8 becomes U+FFFD.
 std::string JsonString(std::string_view text);

@@ -96,7 +96,7 @@ std::string PathOf(std::string_view reference) {
     reference = path == std::string_view::npos ? "/" : reference.substr(path);
   }
   const std::string_view path = reference.substr(0, reference.find_first_of("?#"));
-  return Normalized(PercentDecode(path).value_or(std::string(path)));
+  return Normalized(PercentDecodeValid(path));
 }
 
 // A token of RFC 9110, section 5.6.2.

@@ -139,6 +139,18 @@ TEST(AuthRequest, Paths_AreNormalized) {
   }
 }
 
+// Backends decode the valid escapes of a path that also has an invalid one.
+TEST(AuthRequest, PathsWithInvalidEscapes_AreDecodedOtherwise) {
+  const std::map<std::string, std::string> rows = {
+      {"/%61pi/x%", "/api/x%"}, {"/%61/%4", "/a/%4"},   {"/%zz%61", "/%zza"},
+      {"/%%61%4g", "/%a%4g"},   {"/%2/%2e%2e/a", "/a"},
+  };
+  for (const auto& [written, path] : rows) {
+    EXPECT_EQ(Ask("domain=d&path.endpoint=U", {{"U", written}}), (Asked{"d", {{"endpoint", path}}}))
+        << written;
+  }
+}
+
 // Some proxies allow a request if its check ends with an error. If a header that is too long or not
 // UTF-8 caused an error, a client could use the header to avoid the check.
 TEST(AuthRequest, HeadersThatAreTooLongOrNotUtf8_StillBecomeAttributes) {
