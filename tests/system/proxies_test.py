@@ -10,6 +10,7 @@ import http.client
 import http.server
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -33,13 +34,28 @@ rules:
   - name: slow
     match: {endpoint: /slow}
     limits: [{algorithm: leaky_bucket, rate: 1/m, queue: 100}]
+  - name: logins
+    match: {endpoint: {prefix: /login}, method: [POST]}
+    per: [client_ip, endpoint]
+    limits: [{algorithm: token_bucket, rate: 3/d, burst: 3}]
 """
+# The RateLimit headers of these 40 rules have 9 KB.
+RULES += "".join(f"""
+  - name: {number:0100}
+    match: {{endpoint: /many}}
+    limits: [{{algorithm: token_bucket, rate: 1/d, burst: 1}}]
+""" for number in range(40))
 
 
 class Backend(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if self.headers["Transfer-Encoding"]:
+            while size := int(self.rfile.readline(), 16):
+                self.rfile.read(size + len("\r\n"))
+            self.rfile.readline()
         self.server.authorizations.append(self.headers["Authorization"])
         status = 403 if self.path == "/forbidden" else 200
         self.send_response(status)
@@ -82,6 +98,16 @@ def ask(port, path, method="GET", headers=None):
         return answer.status, answer.read().decode(), answer.headers
     finally:
         connection.close()
+
+
+def ask_with_body(port, method_and_path, body):
+    """Sends a request in one piece: HAProxy may deny it, and close, before it has read another one.
+    `body` begins with the last header. Returns the status."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(f"{method_and_path} HTTP/1.1\r\nHost: test\r\n{body}".encode())
+        with http.client.HTTPResponse(client) as answer:
+            answer.begin()
+            return answer.status
 
 
 class Proxy:
@@ -136,6 +162,19 @@ class Proxy:
             with self.subTest(path=path):
                 statuses = [ask(self.port, path)[0] for _ in range(11)]
                 self.assertEqual(statuses, 10 * [200] + [429])
+
+    def test_step2_a_request_with_a_body_has_its_limit(self):
+        bodies = ("Content-Length: 6\r\n\r\nname=a",
+                  "Transfer-Encoding: chunked\r\n\r\n6\r\nname=a\r\n0\r\n\r\n")
+        for number, body in enumerate(bodies):
+            for method, path, limit in (("POST", "/login", 3), ("GET", "/pay/body", 10)):
+                with self.subTest(method=method, body=body):
+                    statuses = [ask_with_body(self.port, f"{method} {path}/{number}", body)
+                                for _ in range(limit + 1)]
+                    self.assertEqual(statuses, limit * [200] + [429])
+
+    def test_step2_many_limits_with_long_names_deny(self):
+        self.assertEqual([ask(self.port, "/many")[0] for _ in range(2)], [200, 429])
 
     def test_step2_headers_of_browsers_do_not_matter(self):
         browser = {"Origin": "https://other.test", "Sec-Fetch-Site": "cross-site"}
