@@ -221,6 +221,9 @@ class FailsOpen:
             with self.subTest(path=path):
                 status, _, headers = ask(self.port, path)
                 self.assertEqual((status, headers["Retry-After"]), (503, "1"))
+        for path in ("/login%", "/login;%zz", "/lo%67in%zz"):
+            with self.subTest(path=path):
+                self.assertIn(ask(self.port, path)[0], (400, 503))
 
 
 class NginxTest(Proxy, FailsOpen, unittest.TestCase):
