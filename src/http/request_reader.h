@@ -1,5 +1,5 @@
 // Parses an HTTP request with Beast's parser, and serializes a response. Refuses requests that a
-// proxy may read in another way: without exactly one Host, with folded lines, with control
+// proxy may read in another way: without exactly one Host, with folded headers, with control
 // characters, or with a body whose end is not certain.
 //
 // Not thread-safe.
