@@ -37,9 +37,10 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
     if (size_.fetch_add(1) == 0 && on_first) on_first();
   }
   Charge& charge = found->second;
-  // Overrides can give one counter several limits. The charge keeps the largest of these limits,
-  // which can hold all units.
-  if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
+  // Overrides and reloads can give one counter several limits. Of those that can hold all units,
+  // the store is charged with the last one.
+  if (MostAtOnce(subject.limit) >= MostAtOnce(charge.limit)) charge.limit = subject.limit;
+  ChangeRate(charge.shared, charge.charged, LimitForCharges(subject.limit, subject.share));
   Advance(charge.shared, charge.charged, now);
   const CoalescedChecks taking{.demand = {{}, units}, .granted = 1, .now = now};
   const Added added{.serial = charge.serial,

@@ -124,6 +124,31 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAdded_ChargedWithTheLargerLim
   EXPECT_EQ(taken[0].limit, limit);
 }
 
+// A rule and its override, or a reloaded rule. The store, too, refills the time since the last
+// check at the rate of the limit that asks.
+TEST(PendingCharges, TwoRatesOfACounter_TheLatestRateRefillsTheUnits) {
+  const auto expect_left = [](const Limit& first, const Limit& then, std::int64_t left) {
+    const Share share = Share::OfServer(2, 0);
+    const std::optional<SeenState> seen;
+    PendingCharges charges;
+    ASSERT_TRUE(charges.Add({.key = "k", .limit = first, .share = share, .seen = seen}, 40, kLost));
+    const PendingCharges::Subject later{.key = "k", .limit = then, .share = share, .seen = seen};
+    ASSERT_TRUE(charges.Add(later, 10, kLost + seconds(1)));
+    EXPECT_EQ(charges.Find("k", kLost + seconds(3)), left);
+    const auto taken = charges.Take(1, kLost + seconds(3));
+    ASSERT_EQ(taken.size(), 1u);
+    EXPECT_EQ(taken[0].limit, then);
+  };
+  const TokenBucket fast{.rate = 600, .period = minutes(1), .burst = 100};
+  const TokenBucket slow{.rate = 1, .period = minutes(1), .burst = 100};
+  expect_left(fast, slow, 50);
+  expect_left(slow, fast, 35);  // 5/s is this server's share
+  const LeakyBucket fast_queue{.rate = 600, .period = minutes(1), .queue = 99, .delays = false};
+  const LeakyBucket slow_queue{.rate = 1, .period = minutes(1), .queue = 99, .delays = false};
+  expect_left(fast_queue, slow_queue, 50);
+  expect_left(slow_queue, fast_queue, 35);
+}
+
 // The units that are not undone still count.
 TEST(PendingCharges, Undo_AnyKindOfWindow_UndoneUnitsNoLongerCount) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};

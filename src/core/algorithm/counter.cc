@@ -73,6 +73,21 @@ CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen,
   return state;
 }
 
+void ChangeRate(Limit& limit, CounterState& state, const Limit& other) {
+  if (limit.index() != other.index()) return;
+  std::visit(
+      [&](auto& algorithm) {
+        using Algorithm = std::decay_t<decltype(algorithm)>;
+        if constexpr (requires(typename Algorithm::State own) {
+                        algorithm.ChangeRate(own, algorithm);
+                      }) {
+          algorithm.ChangeRate(std::get<typename Algorithm::State>(state),
+                               std::get<Algorithm>(other));
+        }
+      },
+      limit);
+}
+
 std::size_t MemoryOf(const Limit& limit, const CounterState& state) {
   return WithOwn(limit, state,
                  [](const auto& algorithm, const auto& own) { return algorithm.MemoryOf(own); });

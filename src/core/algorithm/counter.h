@@ -37,6 +37,11 @@ CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share)
 // `seen` is the state of a fixed window, this state is in the same window.
 CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now);
 
+// Changes `limit`, from LimitForCharges, to the rate of `other`, another limit of the same counter.
+// The units in use stay the same. The time since the last change of `state` counts at the new rate,
+// as in the store.
+void ChangeRate(Limit& limit, CounterState& state, const Limit& other);
+
 // The units in use, rounded up: counted, held, missing from a bucket, or in debt. A counter whose
 // limit is from LimitForCharges starts with 0.
 std::int64_t Used(const Limit& limit, const CounterState& state);
@@ -71,8 +76,8 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
 // Whether the counter admits a check of a mode other than kConsume and kPeek. For kCharge, returns
-// whether a check of the same units would be admitted. For kRenew, returns whether the lease holds
-// slots. Otherwise, returns true.
+// whether a check of the same units would be admitted. For kRenew, and for kSettle of slots,
+// returns whether the lease holds slots. Otherwise, returns true.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.

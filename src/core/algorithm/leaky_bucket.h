@@ -40,9 +40,16 @@ struct LeakyBucket : CommonFacts {
     its.Number("queue", queue, DripRate{rate, period}.SizeRange(0, 1));
     its.Flag("delay", delays, true);
   }
+  // If charges could bring `other` into more debt than this limit, `other` would stay in debt
+  // longer. With `delays`, a check's `max_wait` also compares the whole levels, which charges could
+  // raise further in a longer queue.
   bool Includes(const LeakyBucket& other) const {
-    return queue <= other.queue && delays == other.delays &&
-           DripRate{rate, period}.IsAtMost({other.rate, other.period});
+    const auto debt = [](const LeakyBucket& it) {
+      return DripRate{TokenBucket::MaxDebt(it.rate, it.Capacity()), it.period};
+    };
+    return (delays ? queue == other.queue : queue <= other.queue) && delays == other.delays &&
+           DripRate{rate, period}.IsAtMost({other.rate, other.period}) &&
+           debt(other).IsAtMost(debt(*this));
   }
   std::string Tag() const { return "leaky_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 4> ScriptParameters() const {
@@ -191,6 +198,14 @@ struct LeakyBucket : CommonFacts {
   }
 
   // Units that have not drained.
+  // As TokenBucket's function.
+  void ChangeRate(State& state, const LeakyBucket& other) {
+    if (period != other.period) state.level = Used(state) * other.period.count();
+    rate = other.rate;
+    period = other.period;
+    queue = std::min(std::max(queue, other.queue), TokenBucket::kMaxCapacity / period.count() - 1);
+  }
+
   std::int64_t Used(const State& state) const { return CeilDiv(state.level, period.count()); }
 
  private:
