@@ -34,8 +34,7 @@ const (
 )
 
 // A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
-// idempotent, so gRPC repeats them. (Before grpc-go 1.40, this needs the environment variable
-// GRPC_GO_RETRY=on.)
+// idempotent, so gRPC may repeat them.
 const serviceConfig = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
@@ -135,7 +134,7 @@ func New(address string, options Options) (*Client, error) {
 		maxWait: options.MaxWait, leaseTTL: options.LeaseTTL, drain: options.Drain,
 		leases: leases{stub: stub, settleFor: options.SettleFor, maxSettlements: options.MaxSettlements,
 			closed: make(chan struct{})},
-		overloaded: options.Overloaded,
+		overloaded: unlessPanics(options.Overloaded),
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"math/rand"
@@ -16,9 +17,11 @@ import (
 
 const (
 	callTimeout = 5 * time.Second        // of a call, including its wait for a connection
-	firstPause  = 100 * time.Millisecond // between attempts to settle; doubled up to lastPause
+	firstPause  = 100 * time.Millisecond // between attempts; doubled up to lastPause
 	lastPause   = time.Second
 )
+
+var errNotStored = errors.New("the store does not answer")
 
 // leases holds the leases of a client: it renews them while they are open, and releases or settles
 // them in the background.
@@ -47,9 +50,10 @@ func (l *leases) renew(lease *pb.Lease) func() {
 				return
 			case <-ticks.C:
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), period)
-			_, err := l.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: lease.GetId()})
-			cancel()
+			err := attempt(period, func(ctx context.Context) error {
+				_, err := l.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: lease.GetId()})
+				return err
+			})
 			if status.Code(err) == codes.NotFound {
 				return // the lease is lost; the work continues
 			}
@@ -58,15 +62,17 @@ func (l *leases) renew(lease *pb.Lease) func() {
 	return func() { close(ended) }
 }
 
-// release does not wait for the answer. If the call fails, the slot is free after the ttl.
+// release returns at once. The release is repeated in the background for callTimeout. If it fails,
+// the slot is free after the ttl.
 func (l *leases) release(id string, hold hold) {
 	l.pending.Add(1)
 	go func() {
 		defer l.pending.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		_, _ = l.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{
-			LeaseId: id, HoldOutcome: hold.outcome, Duration: hold.duration})
+		_ = l.repeat(callTimeout, func(ctx context.Context) error {
+			_, err := l.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{
+				LeaseId: id, HoldOutcome: hold.outcome, Duration: hold.duration})
+			return err
+		})
 	}()
 }
 
@@ -97,39 +103,62 @@ func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 		l.mutex.Lock()
 		defer l.mutex.Unlock()
 		l.settling--
-		if failure != "" {
-			l.report(failure)
+		if failure != nil {
+			l.report(failure.Error())
 		}
 	}()
 }
 
-// store repeats the settlement until it is stored or the client gives up. It returns "" if the
+// store repeats the settlement until it is stored or the client gives up. It returns nil if the
 // settlement is stored, otherwise the reason why not.
 // After QUEUED, the settlement is repeated, since the server that queued it may die. It is also
 // repeated after NOT_FOUND if the lease was taken during an outage: such a lease is not found until
 // its server reaches the store.
-func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
-	end := time.Now().Add(l.settleFor)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+func (l *leases) store(request *pb.SettleLeaseRequest, local bool) error {
+	return l.repeat(l.settleFor, func(ctx context.Context) error {
 		answer, err := l.stub.SettleLease(ctx, request)
-		cancel()
-		failure := "the store does not answer"
 		outcome := answer.GetOutcome()
-		if err != nil {
-			failure = err.Error()
-		} else if outcome != pb.Outcome_OUTCOME_QUEUED && !(local && outcome == pb.Outcome_OUTCOME_NOT_FOUND) {
-			return ""
+		if err == nil && (outcome == pb.Outcome_OUTCOME_QUEUED || local && outcome == pb.Outcome_OUTCOME_NOT_FOUND) {
+			return errNotStored
 		}
-		if isMistake(err) || time.Now().Add(pause).After(end) {
-			return failure
+		return err
+	})
+}
+
+// repeat calls `call` until it succeeds, or another attempt cannot help, or `period` has passed. It
+// returns the error of the last attempt. UNAUTHENTICATED is repeated, since gRPC also returns it if
+// the credentials in DialOptions fail.
+func (l *leases) repeat(period time.Duration, call func(context.Context) error) error {
+	end := time.Now().Add(period)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		timeout := min(callTimeout, time.Until(end))
+		if timeout < firstPause {
+			timeout = firstPause
+		}
+		err := attempt(timeout, call)
+		final := isMistake(err) && status.Code(err) != codes.Unauthenticated
+		if err == nil || final || time.Now().Add(pause).After(end) {
+			return err
 		}
 		select {
 		case <-l.closed:
-			return failure
+			return err
 		case <-time.After(pause/2 + time.Duration(rand.Int63n(int64(pause/2)))):
 		}
 	}
+}
+
+// attempt makes a call in the background. If the credentials in DialOptions panic, the attempt has
+// failed.
+func attempt(timeout time.Duration, call func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return call(ctx)
 }
 
 // close waits for releases and settlements, for at most `drain`. It returns how many settlements

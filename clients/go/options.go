@@ -21,7 +21,8 @@ const (
 // Options of a Client. The zero value is good for a server with neither `callers` nor TLS.
 type Options struct {
 	// Token of the caller. If it can change while the client runs, use grpc.WithPerRPCCredentials in
-	// DialOptions.
+	// DialOptions. If these credentials fail, Check returns their error; calls in the background are
+	// repeated.
 	Token string
 	// TLS; nil: plain text.
 	TLS *tls.Config
@@ -45,6 +46,7 @@ type Options struct {
 	Drain time.Duration
 	// Overloaded returns whether this process is overloaded. If so, limits with `adapt` learn Overload even
 	// from work that went well. Usually Above(Marks{CPU: 0.9}). Nil: never.
+	// A panic counts as false.
 	Overloaded func() bool
 	// DialOptions are applied last.
 	DialOptions []grpc.DialOption

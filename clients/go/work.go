@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
@@ -98,6 +99,20 @@ func (w *Work) ended(err error, overloaded func() bool) hold {
 		}
 	}
 	return hold{pb.HoldOutcome(outcome), w.duration} // the API uses the same numbers
+}
+
+// unlessPanics returns `overloaded` as a function that returns false if `overloaded` panics. The first
+// panic is logged.
+func unlessPanics(overloaded func() bool) func() bool {
+	var once sync.Once
+	return func() bool {
+		defer func() {
+			if cause := recover(); cause != nil {
+				once.Do(func() { log.Printf("sluice: taken as false: Overloaded panics: %v", cause) })
+			}
+		}()
+		return overloaded()
+	}
 }
 
 // httpError is the HTTP status of a response, if the status means overload.

@@ -102,9 +102,9 @@ Decision Client::Check(v1::CheckLimitRequest request) {
   SetMaxWait(options_, request);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
-  calls_->Authorize(context);
   v1::CheckLimitResponse response;
-  const grpc::Status status = stub_->CheckLimit(&context, request, &response);
+  grpc::Status status = calls_->Authorize(context);
+  if (status.ok()) status = stub_->CheckLimit(&context, request, &response);
   return Decide(options_.without_answer, status, std::move(response));
 }
 

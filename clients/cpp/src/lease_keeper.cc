@@ -11,26 +11,18 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The timeout of a call, including its wait for a connection. So the destructor of the client waits
-// at most this long for pending releases.
+// The timeout of a call, including its wait for a connection, and of all attempts to release a
+// lease. So the destructor of the client waits at most this long for pending releases.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
-// The pauses between attempts to settle: each is twice as long as the one before, up to kLastPause.
+// The pauses between attempts: each is twice as long as the one before, up to kLastPause.
 constexpr milliseconds kFirstPause(100);
 constexpr milliseconds kLastPause(1000);
 
-// A random part of the pause, from half to all, so that not all settlements are repeated at once.
+// A random part of the pause, from half to all, so that not all calls are repeated at once.
 milliseconds Jitter(milliseconds pause) {
   thread_local std::minstd_rand random(std::random_device{}());
   return milliseconds(
       std::uniform_int_distribution<milliseconds::rep>(pause.count() / 2, pause.count())(random));
-}
-
-// Starts a call whose answer is ignored.
-template <class Request, class Response>
-void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method, Request request,
-          microseconds timeout) {
-  calls.Start<Request, Response>(method, std::move(request), timeout,
-                                 [](const grpc::Status&, const Response&) {});
 }
 
 }  // namespace
@@ -53,7 +45,8 @@ LeaseKeeper::~LeaseKeeper() { Stop(); }
 
 void LeaseKeeper::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return releasing_ == 0; });
     stopping_ = true;
   }
   changed_.notify_all();
@@ -69,13 +62,26 @@ void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& t
   changed_.notify_all();
 }
 
+bool LeaseKeeper::IsOverloaded() {
+  bool overloaded = false;
+  if (!options_.overloaded) return overloaded;
+  CallUnlessThrows([&] { overloaded = options_.overloaded(); },
+                   [this](const std::string& why) {
+                     std::call_once(warned_, [&] {
+                       std::cerr << "sluice: taken as false: Options::overloaded threw: " << why
+                                 << '\n';
+                     });
+                   });
+  return overloaded;
+}
+
 // Sets the fields of the request that tell how the work went.
 template <class Request>
-void LeaseKeeper::SetHold(const Work& work, Request& request) const {
+void LeaseKeeper::SetHold(const Work& work, Request& request) {
   v1::HoldOutcome outcome = work.outcome_;
   if (outcome == v1::HOLD_OUTCOME_UNSPECIFIED) {
     outcome = v1::HOLD_OUTCOME_OK;
-    if (options_.overloaded && options_.overloaded()) outcome = v1::HOLD_OUTCOME_OVERLOAD;
+    if (IsOverloaded()) outcome = v1::HOLD_OUTCOME_OVERLOAD;
     if (std::uncaught_exceptions() > work.exceptions_) outcome = v1::HOLD_OUTCOME_IGNORE;
   }
   request.set_hold_outcome(outcome);
@@ -90,16 +96,16 @@ void LeaseKeeper::Release(const std::string& id, const Work& work) {
   {
     const std::lock_guard lock(mutex_);
     renewals_.erase(id);
+    ++releasing_;
   }
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(id);
   SetHold(work, request);
-  Send<v1::ReleaseLeaseRequest, v1::ReleaseLeaseResponse>(
-      calls_, &PendingCalls::AsyncStub::ReleaseLease, std::move(request), kTimeout);
+  AttemptRelease({std::move(request), Clock::now() + kTimeout, kFirstPause});
 }
 
 void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local, const Work& work) {
-  Settlement settlement{{}, local, Clock::now() + options_.settle_for, kFirstPause};
+  Settlement settlement{{{}, Clock::now() + options_.settle_for, kFirstPause}, local};
   settlement.request.set_lease_id(id);
   SetHold(work, settlement.request);
   for (const auto& [name, value] : used) {
@@ -135,12 +141,12 @@ void LeaseKeeper::Run() {
   while (!stopping_) {
     const auto now = Clock::now();
     RenewDue(now);
-    std::vector<Settlement> due = TakeDue(now);
+    const std::vector<std::function<void()>> due = TakeDue(now);
     if (due.empty()) {
       changed_.wait_until(lock, NextDue(now));
     } else {
       lock.unlock();  // gRPC may call Attempted on this thread
-      for (Settlement& settlement : due) Attempt(std::move(settlement));
+      for (const auto& attempt : due) attempt();
       lock.lock();
     }
   }
@@ -152,18 +158,19 @@ void LeaseKeeper::RenewDue(Clock::time_point now) {
     if (renewal.due > now) continue;
     v1::RenewLeaseRequest request;
     request.set_lease_id(id);
-    Send<v1::RenewLeaseRequest, v1::RenewLeaseResponse>(
-        calls_, &PendingCalls::AsyncStub::RenewLease, std::move(request),
-        std::min(renewal.period, kTimeout));
+    calls_.Start<v1::RenewLeaseRequest, v1::RenewLeaseResponse>(
+        &PendingCalls::AsyncStub::RenewLease, std::move(request),
+        std::min(renewal.period, kTimeout),
+        [](const grpc::Status&, const v1::RenewLeaseResponse&) {});
     renewal.due = now + renewal.period;
   }
 }
 
-std::vector<LeaseKeeper::Settlement> LeaseKeeper::TakeDue(Clock::time_point now) {
-  std::vector<Settlement> due;
-  while (!closed_ && !settlements_.empty() && settlements_.begin()->first <= now) {
-    due.push_back(std::move(settlements_.begin()->second));
-    settlements_.erase(settlements_.begin());
+std::vector<std::function<void()>> LeaseKeeper::TakeDue(Clock::time_point now) {
+  std::vector<std::function<void()>> due;
+  while (!attempts_.empty() && attempts_.begin()->first <= now) {
+    due.push_back(std::move(attempts_.begin()->second));
+    attempts_.erase(attempts_.begin());
   }
   return due;
 }
@@ -171,8 +178,33 @@ std::vector<LeaseKeeper::Settlement> LeaseKeeper::TakeDue(Clock::time_point now)
 LeaseKeeper::Clock::time_point LeaseKeeper::NextDue(Clock::time_point now) const {
   auto next = now + std::chrono::hours(1);
   for (const auto& [id, renewal] : renewals_) next = std::min(next, renewal.due);
-  if (!closed_ && !settlements_.empty()) next = std::min(next, settlements_.begin()->first);
+  if (!attempts_.empty()) next = std::min(next, attempts_.begin()->first);
   return next;
+}
+
+template <class Call>
+bool LeaseKeeper::Repeat(Call& call, const grpc::Status& status,
+                         void (LeaseKeeper::*attempt)(Call)) {
+  const auto next = Clock::now() + Jitter(call.pause);
+  if (IsMistake(status.error_code()) || next >= call.end) return false;
+  call.pause = std::min(2 * call.pause, kLastPause);
+  attempts_.emplace(next, [this, attempt, call] { (this->*attempt)(call); });
+  changed_.notify_all();
+  return true;
+}
+
+void LeaseKeeper::AttemptRelease(Repeated<v1::ReleaseLeaseRequest> release) {
+  v1::ReleaseLeaseRequest request = release.request;
+  const auto left = std::chrono::duration_cast<microseconds>(release.end - Clock::now());
+  calls_.Start<v1::ReleaseLeaseRequest, v1::ReleaseLeaseResponse>(
+      &PendingCalls::AsyncStub::ReleaseLease, std::move(request), left,
+      [this, release = std::move(release)](const grpc::Status& status,
+                                           const v1::ReleaseLeaseResponse&) mutable {
+        const std::lock_guard lock(mutex_);
+        if (!status.ok() && Repeat(release, status, &LeaseKeeper::AttemptRelease)) return;
+        --releasing_;
+        changed_.notify_all();
+      });
 }
 
 void LeaseKeeper::Attempt(Settlement settlement) {
@@ -194,13 +226,7 @@ void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                       !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
   {
     const std::lock_guard lock(mutex_);
-    const auto next = Clock::now() + Jitter(settlement.pause);
-    if (!stored && !closed_ && !IsMistake(status.error_code()) && next < settlement.end) {
-      settlement.pause = std::min(2 * settlement.pause, kLastPause);
-      settlements_.emplace(next, std::move(settlement));
-      changed_.notify_all();
-      return;
-    }
+    if (!stored && !closed_ && Repeat(settlement, status, &LeaseKeeper::Attempt)) return;
     --settling_;
     if (!stored) ++lost_;
     changed_.notify_all();

@@ -1,5 +1,5 @@
-// Renews each lease of a client when a third of its ttl has passed, and repeats settlements until
-// they are stored. A separate thread does this.
+// Renews each lease of a client when a third of its ttl has passed, and repeats releases and
+// settlements that fail. A separate thread does this.
 //
 // Thread-safe.
 #pragma once
@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,8 +36,8 @@ class LeaseKeeper {
   // Renews the lease until Release or Settle is called.
   void Add(const std::string& id, const google::protobuf::Duration& ttl);
 
-  // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
-  // lost, the lease ends when its ttl has passed.
+  // Stops renewing the lease and asks the server to release it, for at most 5 s. Returns at once.
+  // If the request is lost, the lease ends when its ttl has passed.
   void Release(const std::string& id, const Work& work);
 
   // Stops renewing the lease, and repeats the settlement until it is stored. Returns at once.
@@ -47,7 +48,7 @@ class LeaseKeeper {
   // all.
   std::size_t Close();
 
-  // Ends the thread: nothing is renewed, and no attempt begins anymore.
+  // Waits for releases. Then ends the thread: nothing is renewed, and no attempt begins anymore.
   void Stop();
 
  private:
@@ -58,19 +59,29 @@ class LeaseKeeper {
     std::chrono::microseconds period;
   };
 
-  struct Settlement {
-    v1::SettleLeaseRequest request;
-    bool local;
+  template <class Request>
+  struct Repeated {
+    Request request;
     Clock::time_point end;            // no attempt after this
     std::chrono::milliseconds pause;  // before the next attempt
   };
 
+  struct Settlement : Repeated<v1::SettleLeaseRequest> {
+    bool local;
+  };
+
+  bool IsOverloaded();
   template <class Request>
-  void SetHold(const Work& work, Request& request) const;
+  void SetHold(const Work& work, Request& request);
   void Run();
   void RenewDue(Clock::time_point now);
-  std::vector<Settlement> TakeDue(Clock::time_point now);
+  std::vector<std::function<void()>> TakeDue(Clock::time_point now);
   Clock::time_point NextDue(Clock::time_point now) const;
+  // Plans the next attempt of a call that has failed. Returns false if there is none. Requires that
+  // the caller holds mutex_.
+  template <class Call>
+  bool Repeat(Call& call, const grpc::Status& status, void (LeaseKeeper::*attempt)(Call));
+  void AttemptRelease(Repeated<v1::ReleaseLeaseRequest> release);
   void Attempt(Settlement settlement);
   void Attempted(Settlement settlement, const grpc::Status& status, v1::Outcome outcome);
   void ReportLost(const std::string& why);
@@ -79,12 +90,15 @@ class LeaseKeeper {
   const Options& options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, Renewal> renewals_;                   // by lease; guarded by mutex_
-  std::multimap<Clock::time_point, Settlement> settlements_;  // by next attempt; guarded by mutex_
-  std::size_t settling_ = 0;  // how many wait or are being sent; guarded by mutex_
-  std::size_t lost_ = 0;      // guarded by mutex_
-  bool closed_ = false;       // guarded by mutex_
-  bool stopping_ = false;     // guarded by mutex_
+  std::once_flag warned_;                    // that Options::overloaded threw
+  std::map<std::string, Renewal> renewals_;  // by lease; guarded by mutex_
+  // Releases and settlements that wait for their next attempt, by its time; guarded by mutex_
+  std::multimap<Clock::time_point, std::function<void()>> attempts_;
+  std::size_t releasing_ = 0;  // guarded by mutex_
+  std::size_t settling_ = 0;   // how many wait or are being sent; guarded by mutex_
+  std::size_t lost_ = 0;       // guarded by mutex_
+  bool closed_ = false;        // guarded by mutex_
+  bool stopping_ = false;      // guarded by mutex_
   std::thread thread_;
 };
 

@@ -10,17 +10,32 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
 
 #include "sluice/v1/rate_limiter.grpc.pb.h"
 
 namespace sluice {
+
+// Calls a function of the application. If it throws, calls `failed` with the exception's text.
+template <class Function, class Failed>
+void CallUnlessThrows(Function function, Failed failed) {
+  try {
+    function();
+  } catch (const std::exception& exception) {
+    failed(std::string(exception.what()));
+  } catch (...) {
+    failed(std::string("an exception of an unknown type"));
+  }
+}
 
 class PendingCalls {
  public:
@@ -37,14 +52,25 @@ class PendingCalls {
   ~PendingCalls() { Wait(); }
   PendingCalls(const PendingCalls&) = delete;
 
-  // Calls `done` on a thread of gRPC when the server has answered, or after `timeout`.
+  // Calls `done` on a thread of gRPC when the server has answered, or after `timeout`. If there is
+  // no token, the call is not sent, and `done` gets the status of Authorize.
   template <class Request, class Response>
   void Start(Method<Request, Response> method, Request request, std::chrono::microseconds timeout,
              Done<Response> done);
 
-  // Adds the caller's token, if it has one.
-  void Authorize(grpc::ClientContext& context) const {
-    if (token_) context.AddMetadata("authorization", "Bearer " + token_());
+  // Adds the caller's token, if it has one. Returns UNAVAILABLE if the function of the token
+  // throws.
+  grpc::Status Authorize(grpc::ClientContext& context) {
+    grpc::Status status;
+    if (!token_) return status;
+    CallUnlessThrows([&] { context.AddMetadata("authorization", "Bearer " + token_()); },
+                     [&](const std::string& why) {
+                       status = {grpc::StatusCode::UNAVAILABLE, "Options::token threw: " + why};
+                       std::call_once(warned_, [&] {
+                         std::cerr << "sluice: calls fail: " << status.error_message() << '\n';
+                       });
+                     });
+    return status;
   }
 
   // Waits until no call is pending.
@@ -65,6 +91,7 @@ class PendingCalls {
 
   v1::RateLimiter::StubInterface& stub_;
   const std::function<std::string()>& token_;
+  std::once_flag warned_;  // that there is no token
   std::mutex mutex_;
   std::condition_variable none_;
   int count_ = 0;  // guarded by mutex_
@@ -80,15 +107,16 @@ void PendingCalls::Start(Method<Request, Response> method, Request request,
   };
   auto call = std::make_shared<Call>();
   call->context.set_deadline(std::chrono::system_clock::now() + timeout);
-  Authorize(call->context);
+  const grpc::Status failure = Authorize(call->context);
+  if (!failure.ok()) call->context.TryCancel();
   call->request = std::move(request);
   Begin();
   Call& started = *call;
-  auto finish = [this, call = std::move(call),
-                 done = std::move(done)](const grpc::Status& status) mutable {
+  auto finish = [this, call = std::move(call), done = std::move(done),
+                 failure](const grpc::Status& status) mutable {
     Response response = std::move(call->response);
     call.reset();
-    done(status, std::move(response));
+    done(failure.ok() ? status : failure, std::move(response));
     done = nullptr;  // objects in `done` may use the client
     End();
   };

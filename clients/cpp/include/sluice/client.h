@@ -42,7 +42,9 @@ struct Options {
   // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
-  std::function<std::string()> token;  // returns the caller's token for each call; empty: none
+  // Returns the caller's token for each call, on any thread; empty: none. If it throws, a check has
+  // no answer, and other calls are repeated.
+  std::function<std::string()> token;
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
   std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;
@@ -56,7 +58,7 @@ struct Options {
   std::chrono::milliseconds drain{5000};          // how long Close waits for settlements
   // Whether this process is overloaded. If so, work that went well ends with
   // OVERLOAD, too, which lowers limits with `adapt`. Usually Above(0.9, 0.9) of load.h; absent:
-  // never.
+  // never. An exception counts as false.
   std::function<bool()> overloaded;
   // Called when a settlement is lost, with the reason, on any thread. Absent: a line to stderr.
   std::function<void(const std::string& why)> lost_settlement;

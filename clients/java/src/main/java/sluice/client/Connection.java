@@ -1,6 +1,7 @@
 package sluice.client;
 
 import com.google.protobuf.Empty;
+import io.grpc.CallCredentials;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
@@ -10,7 +11,7 @@ import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
-import io.grpc.StatusRuntimeException;
+import io.grpc.Status;
 import io.grpc.protobuf.ProtoUtils;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
@@ -19,6 +20,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
@@ -33,8 +35,9 @@ final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
-  final Channel channel; // adds the token
+  final Channel channel; // adds the token; passes on the exception if its function throws
   private final ManagedChannel managed;
+  private final CallCredentials credentials;
   private final String target;
   private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
 
@@ -47,7 +50,13 @@ final class Connection {
             .defaultServiceConfig(serviceConfig())
             .enableRetry()
             .build();
-    channel = ClientInterceptors.intercept(managed, bearer(options.token));
+    channel = ClientInterceptors.intercept(managed, interceptor(options.token));
+    credentials = credentials(options.token);
+  }
+
+  /** For calls in the background: if the token's function throws, the attempt has failed. */
+  RateLimiterGrpc.RateLimiterFutureStub background() {
+    return RateLimiterGrpc.newFutureStub(managed).withCallCredentials(credentials);
   }
 
   /** Waits for pending calls for at most {@code nanos}, then cancels them. */
@@ -87,9 +96,9 @@ final class Connection {
     try {
       loadMessages();
       ClientCalls.blockingUnaryCall(channel, health, patient, Empty.getDefaultInstance());
-    } catch (StatusRuntimeException error) {
+    } catch (RuntimeException error) {
       Logger.getLogger(SluiceClient.class.getName())
-          .warning("no answer from " + target + ": " + error.getStatus());
+          .warning("no answer from " + target + ": " + error);
     }
   }
 
@@ -106,18 +115,48 @@ final class Connection {
                 .build()));
   }
 
-  private static ClientInterceptor bearer(Supplier<String> token) {
+  private static Metadata bearer(Supplier<String> token) {
+    Metadata headers = new Metadata();
+    String value = token.get();
+    if (value != null) {
+      headers.put(AUTHORIZATION, "Bearer " + value);
+    }
+    return headers;
+  }
+
+  private static ClientInterceptor interceptor(Supplier<String> token) {
     return new ClientInterceptor() {
       @Override
       public <Q, A> ClientCall<Q, A> interceptCall(
           MethodDescriptor<Q, A> method, CallOptions call, Channel next) {
-        Metadata headers = new Metadata();
-        String value = token.get();
-        if (value != null) {
-          headers.put(AUTHORIZATION, "Bearer " + value);
-        }
-        return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, call, next);
+        return MetadataUtils.newAttachHeadersInterceptor(bearer(token))
+            .interceptCall(method, call, next);
       }
+    };
+  }
+
+  // UNAVAILABLE is repeated by gRPC, with a new token.
+  private static CallCredentials credentials(Supplier<String> token) {
+    return new CallCredentials() {
+      @Override
+      public void applyRequestMetadata(
+          RequestInfo request, Executor executor, MetadataApplier applier) {
+        executor.execute(
+            () -> {
+              Metadata headers;
+              try {
+                headers = bearer(token);
+              } catch (Throwable error) {
+                applier.fail(
+                    Status.UNAVAILABLE.withDescription("no token: " + error).withCause(error));
+                return;
+              }
+              applier.apply(headers);
+            });
+      }
+
+      @Override
+      public void thisUsesUnstableApi() {}
     };
   }
 

@@ -2,6 +2,7 @@ package sluice.client;
 
 import com.google.common.util.concurrent.FutureCallback;
 import com.google.common.util.concurrent.Futures;
+import com.google.common.util.concurrent.ListenableFuture;
 import com.google.common.util.concurrent.MoreExecutors;
 import io.grpc.Context;
 import io.grpc.Status;
@@ -17,6 +18,7 @@ import sluice.v1.Lease;
 import sluice.v1.Outcome;
 import sluice.v1.RateLimiterGrpc;
 import sluice.v1.ReleaseLeaseRequest;
+import sluice.v1.ReleaseLeaseResponse;
 import sluice.v1.RenewLeaseRequest;
 import sluice.v1.SettleLeaseRequest;
 import sluice.v1.SettleLeaseResponse;
@@ -27,13 +29,14 @@ import sluice.v1.Source;
  */
 final class Leases {
   private static final long CALL_MILLIS = 5000; // a call waits that long for a connection
-  // The pauses between attempts to settle, doubled each time.
+  // The pauses between attempts to release or settle, doubled each time.
   private static final long FIRST_PAUSE_MILLIS = 100;
   private static final long LAST_PAUSE_MILLIS = 1000;
 
   private final Connection connection;
   private final Options options;
   private final ScheduledThreadPoolExecutor timer;
+  private int releasing; // guarded by this
   private int settling; // guarded by this
   private int lost; // guarded by this
   private boolean closed; // guarded by this
@@ -53,8 +56,8 @@ final class Leases {
   }
 
   /**
-   * Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the caller's
-   * context: when the caller's call ends, gRPC cancels that context and all calls begun in it.
+   * Sends the release until it succeeds, for 5 s. Does not wait for that. If it fails, the slot is free
+   * after the ttl.
    */
   void release(String id, Work.Ended ended) {
     ReleaseLeaseRequest.Builder release =
@@ -62,7 +65,10 @@ final class Leases {
     if (ended.duration != null) {
       release.setDuration(ended.duration);
     }
-    Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release.build()));
+    synchronized (this) {
+      ++releasing;
+    }
+    new Release(release.build()).attempt();
   }
 
   /** Whether the lease was granted while the store did not answer. */
@@ -93,10 +99,10 @@ final class Leases {
     new Settlement(request.build(), local).attempt();
   }
 
-  /** Waits until settlements are stored, for at most {@code millis}. */
+  /** Waits until leases are released and settlements are stored, for at most {@code millis}. */
   synchronized void close(long millis) throws InterruptedException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
-    while (settling > 0 && System.nanoTime() < end) {
+    while (releasing + settling > 0 && System.nanoTime() < end) {
       TimeUnit.NANOSECONDS.timedWait(this, end - System.nanoTime());
     }
     closed = true;
@@ -108,8 +114,7 @@ final class Leases {
   }
 
   private RateLimiterGrpc.RateLimiterFutureStub stubFor(long millis) {
-    return RateLimiterGrpc.newFutureStub(connection.channel)
-        .withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
+    return connection.background().withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
   }
 
   private synchronized void report(String why) {
@@ -118,23 +123,89 @@ final class Leases {
         .warning("a settlement is lost, its lease stays charged as taken: " + why);
   }
 
-  /** One settlement, which is repeated. */
-  private final class Settlement implements FutureCallback<SettleLeaseResponse> {
-    private final SettleLeaseRequest request;
-    private final boolean local;
-    private final long end = System.nanoTime() + options.settleFor.toNanos();
+  /** A call that is repeated. */
+  private abstract class Repeated<A> implements FutureCallback<A> {
+    private final long end;
     private long pause = FIRST_PAUSE_MILLIS;
 
+    Repeated(long nanos) {
+      end = System.nanoTime() + nanos;
+    }
+
+    abstract ListenableFuture<A> send(RateLimiterGrpc.RateLimiterFutureStub stub);
+
+    /** {@code failure}: null if the call succeeded. The caller holds the lock. */
+    abstract void ended(String failure);
+
+    // Runs outside the caller's context: when the caller's call ends, gRPC cancels that context and
+    // all calls begun in it.
+    final void attempt() {
+      long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+      long timeout = Math.min(CALL_MILLIS, Math.max(FIRST_PAUSE_MILLIS, left));
+      Context.ROOT.run(
+          () ->
+              Futures.addCallback(
+                  send(stubFor(timeout)), this, MoreExecutors.directExecutor()));
+    }
+
+    @Override
+    public void onSuccess(A response) {
+      again(null, false);
+    }
+
+    @Override
+    public void onFailure(Throwable error) {
+      Status status = Status.fromThrowable(error);
+      connection.reconnectSoon();
+      again(status.toString(), !SluiceClient.MISTAKES.contains(status.getCode()));
+    }
+
+    final void again(String failure, boolean retry) {
+      synchronized (Leases.this) {
+        if (retry && !closed && System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) < end) {
+          long random = ThreadLocalRandom.current().nextLong(pause / 2, pause);
+          timer.schedule(this::attempt, random, TimeUnit.MILLISECONDS);
+          pause = Math.min(2 * pause, LAST_PAUSE_MILLIS);
+          return;
+        }
+        ended(failure);
+        Leases.this.notifyAll();
+      }
+    }
+  }
+
+  private final class Release extends Repeated<ReleaseLeaseResponse> {
+    private final ReleaseLeaseRequest request;
+
+    Release(ReleaseLeaseRequest request) {
+      super(TimeUnit.MILLISECONDS.toNanos(CALL_MILLIS));
+      this.request = request;
+    }
+
+    @Override
+    ListenableFuture<ReleaseLeaseResponse> send(RateLimiterGrpc.RateLimiterFutureStub stub) {
+      return stub.releaseLease(request);
+    }
+
+    @Override
+    void ended(String failure) {
+      --releasing;
+    }
+  }
+
+  private final class Settlement extends Repeated<SettleLeaseResponse> {
+    private final SettleLeaseRequest request;
+    private final boolean local;
+
     Settlement(SettleLeaseRequest request, boolean local) {
+      super(options.settleFor.toNanos());
       this.request = request;
       this.local = local;
     }
 
-    void attempt() {
-      Context.ROOT.run(
-          () ->
-              Futures.addCallback(
-                  stubFor(CALL_MILLIS).settleLease(request), this, MoreExecutors.directExecutor()));
+    @Override
+    ListenableFuture<SettleLeaseResponse> send(RateLimiterGrpc.RateLimiterFutureStub stub) {
+      return stub.settleLease(request);
     }
 
     // After QUEUED, the settlement is repeated, since the server that answered may die. It is also
@@ -151,25 +222,10 @@ final class Leases {
     }
 
     @Override
-    public void onFailure(Throwable error) {
-      Status status = Status.fromThrowable(error);
-      connection.reconnectSoon();
-      again(status.toString(), !SluiceClient.MISTAKES.contains(status.getCode()));
-    }
-
-    private void again(String failure, boolean retry) {
-      synchronized (Leases.this) {
-        if (retry && !closed && System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) < end) {
-          long random = ThreadLocalRandom.current().nextLong(pause / 2, pause);
-          timer.schedule(this::attempt, random, TimeUnit.MILLISECONDS);
-          pause = Math.min(2 * pause, LAST_PAUSE_MILLIS);
-          return;
-        }
-        --settling;
-        if (failure != null) {
-          report(failure);
-        }
-        Leases.this.notifyAll();
+    void ended(String failure) {
+      --settling;
+      if (failure != null) {
+        report(failure);
       }
     }
   }

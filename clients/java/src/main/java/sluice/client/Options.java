@@ -31,7 +31,10 @@ public final class Options {
     return token(() -> value);
   }
 
-  /** The caller's token, if it may be replaced: {@code value} is called for each call. */
+  /**
+   * The caller's token, if it may be replaced: {@code value} is called for each call, on any thread. If it
+   * throws, a check throws, too; calls in the background are repeated.
+   */
   public Options token(Supplier<String> value) {
     token = value;
     return this;
@@ -93,7 +96,7 @@ public final class Options {
 
   /**
    * Whether this process is overloaded. If so, limits with {@code adapt} learn OVERLOAD even from work that
-   * went well. Usually {@code Load.above(0.9, 0.9)}; never unless set.
+   * went well. Usually {@code Load.above(0.9, 0.9)}; never unless set. An exception counts as false.
    */
   public Options overloaded(BooleanSupplier value) {
     overloaded = value;

@@ -90,7 +90,7 @@ public final class Reservation extends Work implements AutoCloseable {
     }
     open = false;
     List<Map<String, Long>> shares = split();
-    Ended ended = ended(client.overloaded());
+    Ended ended = ended(client::overloaded);
     for (int i = 0; i < parts.size(); ++i) {
       parts.get(i).renewing.cancel(false);
       leases.settle(parts.get(i).id, shares.get(i), parts.get(i).local, ended);

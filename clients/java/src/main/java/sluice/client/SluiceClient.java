@@ -14,9 +14,9 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.logging.Logger;
 import sluice.v1.CheckLimitRequest;
 import sluice.v1.CheckLimitResponse;
 import sluice.v1.Lease;
@@ -47,10 +47,10 @@ public final class SluiceClient implements AutoCloseable {
           Status.Code.UNAUTHENTICATED,
           Status.Code.UNIMPLEMENTED);
 
-
   private final Connection connection;
   private final Options options;
   private final Leases leases;
+  private final AtomicBoolean warned = new AtomicBoolean(); // that `overloaded` throws
   private final ScheduledThreadPoolExecutor timer =
       new ScheduledThreadPoolExecutor(
           1,
@@ -74,7 +74,10 @@ public final class SluiceClient implements AutoCloseable {
     connection.warmUp(options.connectTimeout);
   }
 
-  /** Asks whether a request is allowed. Throws only if the request is invalid. */
+  /**
+   * Asks whether a request is allowed. Throws only if the request is invalid, or if the token's function
+   * throws.
+   */
   public Decision check(Check check) {
     return decide(requestFor(check));
   }
@@ -171,7 +174,7 @@ public final class SluiceClient implements AutoCloseable {
     return () -> {
       if (held.getAndSet(false)) {
         renewing.cancel(false);
-        leases.release(lease.getId(), decision.ended(options.overloaded));
+        leases.release(lease.getId(), decision.ended(this::overloaded));
       }
     };
   }
@@ -270,8 +273,17 @@ public final class SluiceClient implements AutoCloseable {
         options.withoutAnswer == Options.WithoutAnswer.OPEN, error.getStatus());
   }
 
-  BooleanSupplier overloaded() {
-    return options.overloaded;
+  /** Whether this process is overloaded; false if the function throws. */
+  boolean overloaded() {
+    try {
+      return options.overloaded.getAsBoolean();
+    } catch (Throwable error) {
+      if (!warned.getAndSet(true)) {
+        Logger.getLogger(SluiceClient.class.getName())
+            .warning("taken as false: overloaded throws " + error);
+      }
+      return false;
+    }
   }
 
   CompletableFuture<Void> after(long millis) {
