@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -109,6 +110,9 @@ func New(address string, options Options) (*Client, error) {
 	dial := []grpc.DialOption{
 		grpc.WithNoProxy(),
 		grpc.WithDefaultServiceConfig(serviceConfig),
+		// A server that hangs is noticed by PINGs, also while there are no calls.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: 10 * time.Second, Timeout: 2 * time.Second, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}),
 	}
 	if options.TLS != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log"
 	"net"
 	"path"
@@ -219,4 +220,37 @@ func TestRenewalsAndReleasesAreRepeatedAfterUnavailable(t *testing.T) {
 	atomic.StoreInt32(&f.failures, 2)
 	release(nil)
 	f.await(t, "ReleaseLease")
+}
+
+// A server that accepts the connection and then hangs.
+func TestTheConnectionToAHungServerIsClosed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	closed := make(chan error, 1)
+	go func() {
+		connection, err := listener.Accept()
+		if err == nil {
+			_, err = connection.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}) // SETTINGS
+		}
+		if err == nil {
+			_, _ = io.Copy(io.Discard, connection)
+		}
+		closed <- err
+	}()
+	c, err := New(listener.Addr().String(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(soon):
+		t.Fatal("the client keeps the connection")
+	}
 }

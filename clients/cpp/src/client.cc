@@ -31,6 +31,12 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options&
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A server that hangs is noticed by PINGs, also while there are no calls. gRPC then reads only
+  // every 5 s, so the timeout must be longer.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
   arguments.SetServiceConfigJSON(kServiceConfig);
   auto channel = grpc::CreateCustomChannel(
       target, options.credentials ? options.credentials : grpc::InsecureChannelCredentials(),

@@ -1,5 +1,9 @@
-// Tests what clients/testing/run.py cannot: functions of the application that throw. Prints the
-// tests, and exits with status 1 if one fails.
+// Tests what clients/testing/run.py cannot: functions of the application that throw, and a server
+// that hangs. Prints the tests, and exits with status 1 if one fails.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -261,6 +265,77 @@ void RepeatsRenewalsAndReleasesAfterUnavailable() {
   Require(server.CountOf("release") == 1, "no release");
 }
 
+// The client's side of the first connection to a server that hangs after it has answered a PING.
+class Hanging {
+ public:
+  Hanging() {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address_);
+    Require(bind(listening_, generic, size) == 0 && listen(listening_, 1) == 0 &&
+                getsockname(listening_, generic, &size) == 0,
+            "the server does not listen");
+    thread_ = std::thread([this] { pings_.set_value(CountPings()); });
+  }
+  ~Hanging() {
+    shutdown(listening_, SHUT_RDWR);
+    thread_.join();
+    close(listening_);
+  }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(ntohs(address_.sin_port)); }
+
+  // How many PINGs have come when the client closes the connection.
+  std::future<int> pings() { return pings_.get_future(); }
+
+ private:
+  static bool Read(int connection, std::string& bytes) {
+    return recv(connection, bytes.data(), bytes.size(), MSG_WAITALL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+
+  int CountPings() const {
+    const int connection = accept(listening_, nullptr, nullptr);
+    const std::string settings("\0\0\0\4\0\0\0\0\0", 9);
+    send(connection, settings.data(), settings.size(), MSG_NOSIGNAL);
+    int pings = 0;
+    std::string preface(24, ' ');
+    std::string header(9, ' ');
+    for (bool open = Read(connection, preface); open && Read(connection, header);) {
+      const auto byte = [&](int index) { return static_cast<unsigned char>(header[index]); };
+      std::string payload(byte(0) << 16 | byte(1) << 8 | byte(2), ' ');
+      open = payload.empty() || Read(connection, payload);
+      const bool is_ping = byte(3) == 6 && byte(4) == 0;
+      if (!is_ping || ++pings > 1) continue;
+      header[4] = 1;  // the answer
+      const std::string answer = header + payload;
+      send(connection, answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+    close(connection);
+    return pings;
+  }
+
+  const int listening_ = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address_{};
+  std::promise<int> pings_;
+  std::thread thread_;
+};
+
+// There are no calls. The second PING shows that the client has kept the connection after the
+// answer to the first.
+void ClosesTheConnectionToAHungServerOnly() {
+  Hanging server;
+  std::future<int> pings = server.pings();
+  bool is_closed = false;
+  {
+    const sluice::Client client(server.address());
+    is_closed = pings.wait_for(2 * kSoon) == std::future_status::ready;
+  }  // closes the connection in any case
+  Require(is_closed, "the client keeps the connection");
+  Require(pings.get() == 2, "the client has closed a connection that works");
+}
+
 }  // namespace
 
 int main() {
@@ -269,7 +344,8 @@ int main() {
       {"ReleasesAndSettlesAfterTheTokenThrows", ReleasesAndSettlesAfterTheTokenThrows},
       {"ChecksHaveNoAnswerIfTheTokenThrows", ChecksHaveNoAnswerIfTheTokenThrows},
       {"ReleasesAndSettlesIfOverloadedThrows", ReleasesAndSettlesIfOverloadedThrows},
-      {"RepeatsRenewalsAndReleasesAfterUnavailable", RepeatsRenewalsAndReleasesAfterUnavailable}};
+      {"RepeatsRenewalsAndReleasesAfterUnavailable", RepeatsRenewalsAndReleasesAfterUnavailable},
+      {"ClosesTheConnectionToAHungServerOnly", ClosesTheConnectionToAHungServerOnly}};
   int status = 0;
   for (const auto& [name, test] : tests) {
     std::cout << name << std::endl;

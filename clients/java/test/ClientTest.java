@@ -6,8 +6,12 @@ import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
 import java.time.Duration;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -34,7 +38,7 @@ import sluice.v1.RenewLeaseResponse;
 import sluice.v1.SettleLeaseRequest;
 import sluice.v1.SettleLeaseResponse;
 
-/** Tests what clients/testing/run.py cannot: functions of the application that throw. */
+/** Tests what clients/testing/run.py cannot: functions of the application that throw, and a server that hangs. */
 public final class ClientTest {
   private static final Duration SOON = Duration.ofMinutes(1); // long: the machine may be busy
   private static final Duration SHORT = Duration.ofMillis(300); // a ttl; a renewal comes soon
@@ -249,6 +253,33 @@ public final class ClientTest {
     }
   }
 
+  /** The server accepts the connection, and then hangs. */
+  private static void closesTheConnectionToAHungServer() throws Exception {
+    try (ServerSocket listening = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      CompletableFuture<Integer> end =
+          CompletableFuture.supplyAsync(
+              () -> {
+                try (Socket connection = listening.accept()) {
+                  connection.getOutputStream().write(new byte[] {0, 0, 0, 4, 0, 0, 0, 0, 0}); // SETTINGS
+                  byte[] buffer = new byte[4096];
+                  int size = 0;
+                  while (size >= 0) {
+                    size = connection.getInputStream().read(buffer);
+                  }
+                  return size;
+                } catch (java.io.IOException error) {
+                  throw new java.io.UncheckedIOException(error);
+                }
+              });
+      try (SluiceClient client =
+          new SluiceClient(
+              "127.0.0.1:" + listening.getLocalPort(),
+              new Options().connectTimeout(Duration.ofMillis(1)))) {
+        end.get(SOON.getSeconds(), TimeUnit.SECONDS);
+      }
+    }
+  }
+
   private static void run(String name, Test test) throws Exception {
     System.out.println(name);
     test.run();
@@ -262,6 +293,7 @@ public final class ClientTest {
     run(
         "repeatsRenewalsAndReleasesAfterUnavailable",
         ClientTest::repeatsRenewalsAndReleasesAfterUnavailable);
+    run("closesTheConnectionToAHungServer", ClientTest::closesTheConnectionToAHungServer);
     System.exit(0); // gRPC's threads continue
   }
 }

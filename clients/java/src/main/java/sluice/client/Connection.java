@@ -49,6 +49,10 @@ final class Connection {
             .defaultLoadBalancingPolicy("round_robin")
             .defaultServiceConfig(serviceConfig())
             .enableRetry()
+            // A server that hangs is noticed by PINGs, also while there are no calls.
+            .keepAliveTime(10, TimeUnit.SECONDS)
+            .keepAliveTimeout(2, TimeUnit.SECONDS)
+            .keepAliveWithoutCalls(true)
             .build();
     channel = ClientInterceptors.intercept(managed, interceptor(options.token));
     credentials = credentials(options.token);
