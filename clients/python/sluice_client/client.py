@@ -99,9 +99,10 @@ class Client:
             ("grpc.enable_http_proxy", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
-            # A server that hangs is noticed, even if the client makes no calls.
+            # A server that hangs is noticed, even if the client makes no calls. The timeout must be
+            # longer than 5 s: gRPC reads only every 5 s from a connection without calls.
             ("grpc.keepalive_time_ms", 10_000),
-            ("grpc.keepalive_timeout_ms", 2000),
+            ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.service_config", _SERVICE_CONFIG),
