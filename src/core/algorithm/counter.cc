@@ -119,11 +119,12 @@ void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost) {
 
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
   if (checks.demand.mode == Mode::kCharge) return Grants(limit, state, checks.demand, 1) == 1;
-  if (checks.demand.mode != Mode::kRenew) return true;
+  const bool renews = checks.demand.mode == Mode::kRenew;
+  if (!renews && checks.demand.mode != Mode::kSettle) return true;
   return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases)
       return algorithm.Holds(own, *checks.lease);
-    return false;
+    return !renews;
   });
 }
 
