@@ -200,16 +200,20 @@ void Server::JoinFleet(const Settings& settings) {
   share_known_ = !counts;
   Gauge& servers = metrics_->GaugeFor("sluice_fleet_servers",
                                       "The servers that share the limits, as counted in Redis.");
-  redis_->JoinFleet([this, counts, &servers](const redis::FleetView& view) {
-    const bool was_connected = sees_redis_.exchange(view.connected);
+  redis_->JoinFleet([this, counts, &servers, lost = false](const redis::FleetView& view) mutable {
+    sees_redis_ = view.connected;
     const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
-    // The fallback must learn of an outage even if no check fails.
-    if (!view.connected) fallback_->OnPartLost(part);
-    if (view.connected && !was_connected) fallback_->OnPartFound(part);
+    // The fallback must learn of an outage even if no check fails. Only the first loss counts: if
+    // only this connection cannot be made again, Redis still decides checks.
+    if (!view.connected && !std::exchange(lost, true)) fallback_->OnPartLost(part);
+    const bool is_back = view.accepted && std::exchange(lost, false);
+    if (is_back) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
     servers.Set(static_cast<double>(view.servers));
-    if (counts) fallback_->SetShare(Share::OfServer(view.servers, view.rank));
-    share_known_ = true;
+    // When Redis is back, other servers may not have reported again yet. So this server's first
+    // rank may be wrong.
+    if (!counts || lost || is_back) return;
+    if (fallback_->SetShare(Share::OfServer(view.servers, view.rank))) share_known_ = true;
   });
   charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] {
     fallback_->Reconcile();

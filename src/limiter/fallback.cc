@@ -95,9 +95,15 @@ Share Fallback::share() const {
   return share_;
 }
 
-void Fallback::SetShare(const Share& share) {
+bool Fallback::SetShare(const Share& share) {
+  const Time now = clock.Now();
   const MutexLock lock(mutex_);
+  for (Part& part : parts_) {
+    EndGracePeriodInTime(part, now);
+    if (part.state == PartState::kInGrace) return false;
+  }
   share_ = share;
+  return true;
 }
 
 // 1. The store answers.
@@ -115,7 +121,8 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
       const bool is_well = counter.failure == StoreFailure::kOverloaded ||
                            counter.failure == StoreFailure::kCallerTimeout ||
                            counter.failure == StoreFailure::kCounterRejected;
-      if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
+      const bool refuses = counter.failure == StoreFailure::kRejected;
+      if (!is_well) FailPart(store_->PartOf(counter.key), refuses ? Sign::kRefuses : Sign::kSlow);
     } else if (!AllPartsAreWell()) {
       OnPartFound(store_->PartOf(counter.key));
     }
@@ -171,24 +178,35 @@ void Fallback::OnSettled(const StoreCheck& settlement) {
 
 // 2. A part of the store fails.
 
-void Fallback::OnPartLost(std::size_t part) { FailPart(part, /*lost=*/true); }
+void Fallback::OnPartLost(std::size_t part) { FailPart(part, Sign::kLost); }
 
-void Fallback::FailPart(std::size_t part, bool lost) {
+// In a grace period, no server can charge its units if the part refuses to work or is lost. So the
+// failure continues. A check that is only slow shows nothing about other checks.
+void Fallback::FailPart(std::size_t part, Sign sign) {
   const Time now = clock.Now();
   const MutexLock lock(mutex_);
   Part& failed = parts_[part];
+  EndGracePeriodInTime(failed, now);
   if (failed.state == PartState::kWell) {
-    Enter(failed, PartState::kFailing);
     failed.lost = false;
     failed.since = now;
+  } else if (failed.state == PartState::kInGrace && sign == Sign::kSlow) {
+    return;
   }
-  failed.lost |= lost;
+  Enter(failed, PartState::kFailing);
+  failed.lost |= sign == Sign::kLost;
 }
 
 void Fallback::Enter(Part& part, PartState state) {
   not_well_.fetch_add((state != PartState::kWell) - (part.state != PartState::kWell),
                       std::memory_order_relaxed);
   part.state = state;
+}
+
+// If the clock was set back, the grace period ends as well.
+void Fallback::EndGracePeriodInTime(Part& part, Time now) {
+  const bool is_time = part.until - kLongestGrace <= now && now < part.until;
+  if (part.state == PartState::kInGrace && !is_time) Enter(part, PartState::kWell);
 }
 
 // 3. This server decides.
@@ -292,10 +310,9 @@ bool Fallback::InGracePeriod(std::string_view key) {
   const bool has_pending = HasPending();
   const MutexLock lock(mutex_);
   Part& found = parts_[part];
+  EndGracePeriodInTime(found, now);
   if (found.state != PartState::kInGrace) return false;
-  // If the clock was set back, the grace period ends as well.
-  const bool is_time = found.until - kLongestGrace <= now && now < found.until;
-  if (is_time && (found.lost || has_pending)) return true;
+  if (found.lost || has_pending) return true;
   Enter(found, PartState::kWell);
   return false;
 }

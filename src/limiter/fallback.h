@@ -9,6 +9,8 @@
 //      every server has charged them. Other servers may notice later that the part answers. So in
 //      a grace period, checks of these rules continue to be decided here. If no connection to
 //      the part was lost, the grace period ends as soon as this server has charged its own units.
+//      If the part refuses to work or is lost again, the failure continues, and the next grace
+//      period is a new one.
 //   5. The store is charged with what is pending, each unit at most once.
 //
 // This class also handles what the store reports besides its answers. Times are on the store's
@@ -63,7 +65,10 @@ class Fallback final : public StoreListener {
 
   // This server's share of every limit.
   Share share() const SLUICE_EXCLUDES(mutex_);
-  void SetShare(const Share& share) SLUICE_EXCLUDES(mutex_);
+  // Returns false and changes nothing if a part of the store is in a grace period. Local counters
+  // would start again at the new share, without the units that the store was charged with in the
+  // grace period.
+  bool SetShare(const Share& share) SLUICE_EXCLUDES(mutex_);
 
   // 1. `check` will be submitted to the store, and its answer will be learned.
   void NoteAsked(const StoreCheck& check) const;
@@ -145,9 +150,13 @@ class Fallback final : public StoreListener {
   };
   class Settlement;
 
+  // How a part fails. kSlow: perhaps only for some checks.
+  enum class Sign : std::uint8_t { kSlow, kRefuses, kLost };
+
   bool AllPartsAreWell() const { return not_well_.load(std::memory_order_relaxed) == 0; }
   void Enter(Part& part, PartState state) SLUICE_REQUIRES(mutex_);
-  void FailPart(std::size_t part, bool lost) SLUICE_EXCLUDES(mutex_);
+  void EndGracePeriodInTime(Part& part, Time now) SLUICE_REQUIRES(mutex_);
+  void FailPart(std::size_t part, Sign sign) SLUICE_EXCLUDES(mutex_);
 
   void Learn(const StoreCheck& check);
   void Learn(const CounterCheck& counter);

@@ -175,8 +175,8 @@ class StoreListener {
  public:
   virtual ~StoreListener() = default;
 
-  // A connection to a part of the store (see Store::PartOf) is lost or cannot be made. Called
-  // repeatedly while that lasts.
+  // A connection to a part of the store (see Store::PartOf) is lost, or none can be made. May be
+  // called repeatedly while that lasts.
   virtual void OnPartLost(std::size_t part) = 0;
 
   // The part answers again, after it was lost or too slow. May also be called if the part was

@@ -81,7 +81,7 @@ class FuzzedNode final : private NodeOwner {
   void OnRedirect(Node&, StoreReset& reset, std::string_view) override { reset.OnReset(); }
   void OnRedirected(Node&) override {}
   void OnLayoutSuspect() override {}
-  void OnUnreachable(const Node&) override {}
+  void OnUnreachable(const Node&, bool) override {}
   void OnReachable(const Node&) override {}
   std::string ProbeKey(const Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 

@@ -212,6 +212,83 @@ TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain
   }
 }
 
+// The store has this server's units, but the local counter would start again without them.
+TEST_F(OutageTest, ShareChangesInTheGracePeriod_IsTakenAfterIt_NothingIsAdmittedTwice) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit, 2);
+    for (const auto& it : fleet_) it->Peek();
+    Lose();
+    clock_.Advance(seconds(1));
+    EXPECT_EQ(TakeAll(), row.size);
+    Recover();
+    server(0).fallback.OnPartFound(0);
+    server(0).ChargeBackAll();
+    EXPECT_FALSE(server(0).fallback.SetShare(Share::OfServer(2, 1)));
+    clock_.Advance(std::chrono::milliseconds(449));
+    EXPECT_FALSE(server(0).fallback.SetShare(Share::OfServer(2, 1)));
+    EXPECT_EQ(server(0).TakeAll(), 0);
+    clock_.Advance(std::chrono::milliseconds(1));
+    EXPECT_TRUE(server(0).fallback.SetShare(Share::OfServer(2, 1))) << "no check is needed";
+    EXPECT_EQ(server(0).Peek().source, Source::kStore);
+  }
+}
+
+// A connection to the store works again, but the store refuses all changes. So no server can charge
+// its units yet.
+TEST_F(OutageTest, StoreRefusesInTheGracePeriod_GracePeriodStartsWhenItWorks) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
+  for (const auto& it : fleet_) it->Peek();
+  Lose();
+  clock_.Advance(seconds(1));
+  EXPECT_EQ(TakeAll(), 100);
+  Stall(StoreFailure::kRejected);
+  server(0).fallback.OnPartFound(0);
+  server(0).ChargeBack();
+  clock_.Advance(seconds(1));
+  EXPECT_EQ(server(0).TakeAll(), 0);
+  Recover();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).TakeAll(), 0) << "the other server has not charged yet";
+  clock_.Advance(std::chrono::milliseconds(449));
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+  clock_.Advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(server(0).Ask().source, Source::kStore);
+}
+
+TEST_F(OutageTest, ConnectionIsLostInTheGracePeriod_NextGracePeriodIsANewOne) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
+  Lose();
+  clock_.Advance(seconds(1));
+  server(0).fallback.OnPartFound(0);
+  server(0).fallback.OnPartLost(0);
+  clock_.Advance(seconds(1));
+  Recover();
+  server(0).fallback.OnPartFound(0);
+  clock_.Advance(std::chrono::milliseconds(449));
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+  clock_.Advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(server(0).Ask().source, Source::kStore);
+}
+
+// If each slow check prolonged the grace period, it might never end.
+TEST_F(OutageTest, CheckIsSlowInTheGracePeriod_GracePeriodEndsInTime) {
+  for (const StoreFailure failure :
+       {StoreFailure::kTimeout, StoreFailure::kUnsent, StoreFailure::kUnreachable}) {
+    Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
+    Lose();
+    clock_.Advance(seconds(1));
+    server(0).fallback.OnPartFound(0);
+    clock_.Advance(std::chrono::milliseconds(449));
+    Stall(failure);
+    server(0).Ask(Mode::kCharge);
+    Recover();
+    EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+    clock_.Advance(std::chrono::milliseconds(1));
+    EXPECT_EQ(server(0).Ask().source, Source::kStore);
+  }
+}
+
 // None of the charges has reached the store yet.
 TEST_F(OutageTest, ChargesOfAStallFail_ChecksStayLocal) {
   Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);

@@ -24,13 +24,17 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
                       fallback_.Reconcile();
                       ChargeLater();
                     }),
-      grant_timer_(loop_.timers(), [this] { ReturnGrants(); }) {
+      grant_timer_(loop_.timers(), [this] { ReturnGrants(); }),
+      share_timer_(loop_.timers(), [this] { ChangeShare(); }),
+      fleet_size_(options.share.of),
+      reported_(options.share) {
   limiter_.SetRules(options.rules);
   loop_.Run([&] {
     StartStore(options.redis);
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_);
     fallback_.SetOnPending([this] { loop_.Post([this] { ChargeLater(); }); });
     limiter_.grants().SetOnUse([this] { loop_.Post([this] { ReturnGrants(); }); });
+    share_timer_.Start(loop_.now() + kChangeShareEvery);
   });
 }
 
@@ -115,6 +119,12 @@ void SluiceServer::ReturnGrants() {
   if (limiter_.grants().in_use()) grant_timer_.Start(loop_.now() + GrantTable::kReturnEvery);
 }
 
+void SluiceServer::ChangeShare() {
+  reported_.of = reported_.of == fleet_size_ ? fleet_size_ + 1 : fleet_size_;
+  static_cast<void>(fallback_.SetShare(reported_));
+  share_timer_.Start(loop_.now() + kChangeShareEvery);
+}
+
 void SluiceServer::Accept(std::shared_ptr<Link> link) {
   loop_.Deliver([this, link = std::move(link)] {
     if (stopped_) return link->CloseWire();
@@ -129,6 +139,7 @@ bool SluiceServer::Stop() {
   loop_.Run([this] {
     charge_timer_.Cancel();
     grant_timer_.Cancel();
+    share_timer_.Cancel();
     connections_.CloseAll();
   });
   loop_.Run([this] {

@@ -114,6 +114,10 @@ class SluiceServer {
   void AskForLayout();
   void ChargeLater();
   void ReturnGrants();
+  void ChangeShare();
+
+  // As if another server often joined the fleet and left it.
+  static constexpr std::chrono::milliseconds kChangeShareEvery{30};
 
   MetricsRegistry metrics_;
   const WorldClock clock_;
@@ -134,6 +138,9 @@ class SluiceServer {
   net::LoopConnections connections_{loop_, connection_count_, [] {}};
   net::Timer charge_timer_;
   net::Timer grant_timer_;
+  net::Timer share_timer_;
+  const std::int64_t fleet_size_;
+  Share reported_;  // this server's share, as its last report showed it
   bool stopped_ = false;
 };
 

@@ -129,8 +129,10 @@ TEST(FleetMember, ReportsAreRefused_RedisIsNotLost_NoNumberIsKnown) {
     const Member member(redis);
     EXPECT_TRUE(WaitUntil(seconds(20), [&] { return member.view().connected; }));
     EXPECT_EQ(member.view().servers, 0);
+    EXPECT_FALSE(member.view().accepted);
     redis.Connect().Integer({"DEL", std::string(redis::FleetMember::kKey)});
     EXPECT_TRUE(member.Sees(1));
+    EXPECT_TRUE(member.view().accepted);
   }
   EXPECT_EQ(log.CountLines("answers this server's reports with an error: WRONGTYPE"), 1)
       << log.text();

@@ -490,5 +490,23 @@ TEST_F(NodeFaults, ErrorReply_FailsTheCheck_LoadingAndNoAuthEndTheConnection) {
   }
 }
 
+// Another io thread may be connected although this thread's connection cannot be made again.
+TEST_F(NodeFaults, AttemptFails_RedisIsLostOnlyIfNoThreadIsConnected) {
+  Receive("nonsense\r\n");
+  EXPECT_THAT(lost_, ElementsAre(true));
+  const auto fail = [this] {
+    lost_.clear();
+    for (int i = 0; i < 100 && lost_.empty(); ++i) {
+      RunIteration({}, milliseconds(10));
+      if (!commands_.empty()) Receive("nonsense\r\n");
+    }
+  };
+  fail();
+  EXPECT_THAT(lost_, ElementsAre(true));
+  shared_.status.SetReady(0, true);  // stands for the other thread's connection
+  fail();
+  EXPECT_THAT(lost_, ElementsAre(false));
+}
+
 }  // namespace
 }  // namespace sluice::test

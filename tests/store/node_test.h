@@ -175,6 +175,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   CommandReader reader_;
   std::deque<RedisCommand> commands_;  // sent but not answered yet
   std::vector<bool> reachable_;        // as reported to the owner
+  std::vector<bool> lost_;             // as reported to the owner, if it is unreachable
   std::vector<redis::PendingPtr> redirected_;
   // Both take effect at the next Begin.
   bool clustered_ = false;
@@ -187,7 +188,10 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
   void OnRedirected(redis::Node&) override {}
   void OnLayoutSuspect() override {}
-  void OnUnreachable(const redis::Node&) override { reachable_.push_back(false); }
+  void OnUnreachable(const redis::Node&, bool lost) override {
+    reachable_.push_back(false);
+    lost_.push_back(lost);
+  }
   void OnReachable(const redis::Node&) override {
     settler_->SendDeferred();
     reachable_.push_back(true);

@@ -76,6 +76,7 @@ void FleetMember::OnReply(const redisReply& reply) {
                                   "accepts a report"});
   asked_.reset();
   view_.connected = true;
+  view_.accepted = false;
   on_view_(view_);
 }
 
@@ -96,14 +97,14 @@ void FleetMember::See(const redisReply& names) {
   if (seen_.size() == kRemembered) seen_.pop_front();
   seen_.push_back(static_cast<std::int64_t>(names.elements));
   view_.servers = *std::max_element(seen_.begin(), seen_.end());
-  view_.connected = true;
+  view_.connected = view_.accepted = true;
   on_view_(view_);
 }
 
 void FleetMember::Lose() {
   asked_.reset();
   awaits_reply_ = false;
-  view_.connected = false;
+  view_.connected = view_.accepted = false;
   on_view_(view_);
 }
 

@@ -23,6 +23,7 @@ namespace sluice::redis {
 // A server's view of its fleet.
 struct FleetView {
   bool connected = false;    // Redis has answered the last report, perhaps with an error
+  bool accepted = false;     // Redis has answered the last report without an error
   std::int64_t servers = 0;  // the recent maximum; 0: Redis has never counted them
   std::int64_t rank = 0;     // among the current servers, by name, from 0
 };

@@ -158,14 +158,14 @@ void Node::OnReady() {
 void Node::OnFailedAttempt(std::string_view cause) {
   metrics_.OnFailedAttempt(cause);
   if (std::exchange(waits_to_connect_, false)) FailAll();
-  owner_.OnUnreachable(*this);
+  owner_.OnUnreachable(*this, /*lost=*/!status_.AnyReady());
 }
 
 void Node::OnDown(std::string_view cause) {
   metrics_.OnDown(cause);
   status_.SetReady(loop_.index(), false);
   FailAll();
-  owner_.OnUnreachable(*this);
+  owner_.OnUnreachable(*this, /*lost=*/true);
 }
 
 // A counter of an entry takes at least 16 bytes of the command, and at most 88 bytes of the reply.

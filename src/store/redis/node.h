@@ -78,8 +78,9 @@ class NodeOwner {
   // A node has answered CLUSTERDOWN, so the layout may have changed.
   virtual void OnLayoutSuspect() = 0;
 
-  // The connection of `node` is lost, or connecting or logging in has failed.
-  virtual void OnUnreachable(const Node& node) = 0;
+  // The connection of `node` is lost, or connecting or logging in has failed. `lost`: the
+  // connection is lost, or no io thread is connected to this Redis.
+  virtual void OnUnreachable(const Node& node, bool lost) = 0;
 
   // Checks can now be sent to `node`: it is connected and its breaker is closed.
   virtual void OnReachable(const Node& node) = 0;

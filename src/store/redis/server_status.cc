@@ -35,6 +35,11 @@ bool ServerStatus::WaitUntilReady(SteadyTime deadline) {
   });
 }
 
+bool ServerStatus::AnyReady() {
+  const MutexLock lock(mutex_);
+  return std::find(ready_.begin(), ready_.end(), true) != ready_.end();
+}
+
 void ServerStatus::OnServing() {
   const MutexLock lock(mutex_);
   if (std::exchange(last_logged_, State::kServing) == State::kServing) return;

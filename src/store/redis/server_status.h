@@ -35,6 +35,9 @@ class ServerStatus {
   // Waits for all connections; returns whether they were ready before `deadline`.
   bool WaitUntilReady(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
+  // Whether commands may be sent on any of the connections.
+  bool AnyReady() SLUICE_EXCLUDES(mutex_);
+
   // A connection works. Logged if the last logged state is not this one.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 

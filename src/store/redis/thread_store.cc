@@ -194,8 +194,9 @@ std::optional<std::size_t> ThreadStore::PartOf(const Node& node) const {
   return parts_[static_cast<std::size_t>(slot - owners_.begin())] % Store::kParts;
 }
 
-void ThreadStore::OnUnreachable(const Node& node) {
+void ThreadStore::OnUnreachable(const Node& node, bool lost) {
   on_layout_suspect_();
+  if (!lost) return;
   StoreListener* const listener = node_context_.options.listener;
   const auto part = PartOf(node);
   if (listener != nullptr && part) listener->OnPartLost(*part);

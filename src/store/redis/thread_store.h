@@ -137,7 +137,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void OnRedirect(Node& node, StoreReset& reset, std::string_view error) override;
   void OnRedirected(Node& node) override;
   void OnLayoutSuspect() override { on_layout_suspect_(); }
-  void OnUnreachable(const Node& node) override;
+  void OnUnreachable(const Node& node, bool lost) override;
   void OnReachable(const Node& node) override;
   std::string ProbeKey(const Node& node) override;
 
