@@ -2,6 +2,7 @@
 // rules. `sluice convert` turns Envoy's rules into Sluice's own.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -150,26 +151,42 @@ void DeclareValidate(CLI::App& app, ValidateOptions& options) {
       "Example: sluice validate config/rules");
 }
 
-int Convert(const std::string& directory) {
-  RuleTexts texts = envoy::ReadRuleFiles(directory);
-  const bool unreadable = !texts.errors.empty();
-  const envoy::LoadedTrees loaded = envoy::ParseRules(std::move(texts), true);
-  for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
-  if (!loaded.ok()) return unreadable ? kExitError : kExitMistakes;
-  bool first = true;
-  for (const envoy::RuleTree& tree : loaded.trees) {
-    if (!std::exchange(first, false)) fmt::print("---\n");
-    fmt::print("{}", envoy::ConvertToYaml(tree));
+struct ConvertOptions {
+  std::string directory;
+  bool merge_domains = false;
+};
+
+// The rule files for all trees, with --- between them.
+std::string ConvertAll(const std::vector<envoy::RuleTree>& trees, Diagnostics& errors) {
+  std::string text;
+  for (const envoy::RuleTree& tree : trees) {
+    envoy::ConvertedRules converted = envoy::ConvertToYaml(tree);
+    text += (text.empty() ? "" : "---\n") + converted.text;
+    std::ranges::move(converted.errors, std::back_inserter(errors));
   }
+  return text;
+}
+
+int Convert(const ConvertOptions& options) {
+  RuleTexts texts = envoy::ReadRuleFiles(options.directory);
+  const bool unreadable = !texts.errors.empty();
+  envoy::LoadedTrees loaded = envoy::ParseRules(std::move(texts), options.merge_domains);
+  Diagnostics& errors = loaded.errors;
+  const std::string text = loaded.ok() ? ConvertAll(loaded.trees, errors) : "";
+  for (const Diagnostic& error : errors) fmt::print(stderr, "{}\n", error.ToString());
+  if (!errors.empty()) return unreadable ? kExitError : kExitMistakes;
+  fmt::print("{}", text);
   return kExitDone;
 }
 
-void DeclareConvert(CLI::App& app, std::string& directory) {
-  app.add_option("DIR", directory, "Directory of Envoy's rule files, as for sluiced --envoy-rules")
+void DeclareConvert(CLI::App& app, ConvertOptions& options) {
+  app.add_option("DIR", options.directory,
+                 "Directory of Envoy's rule files, as for sluiced --envoy-rules")
       ->required();
+  app.add_flag("--merge-domains", options.merge_domains, "Several files may be for one domain");
   app.footer(
       "Prints a rule file for each domain, with --- between them. Needs no server.\n"
-      "Exit status: 0 done, 1 mistakes, 2 files cannot be read.\n"
+      "Exit status: 0 done, 1 mistakes, 2 files cannot be read. Unless it is 0, prints no rules.\n"
       "Example: sluice convert config/envoy");
 }
 
@@ -178,6 +195,6 @@ void DeclareConvert(CLI::App& app, std::string& directory) {
 const Command kValidate = {"validate", "Find every mistake in a directory of rules, or in one file",
                            Declare<ValidateOptions, DeclareValidate, Validate>};
 const Command kConvert = {"convert", "Turn Envoy's rules into Sluice's own",
-                          Declare<std::string, DeclareConvert, Convert>};
+                          Declare<ConvertOptions, DeclareConvert, Convert>};
 
 }  // namespace sluice::tools

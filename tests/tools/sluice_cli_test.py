@@ -390,6 +390,30 @@ class ArgumentTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn('"nowhere" is not an address', result.stderr)
 
+    def test_convert_prints_rules_or_mistakes(self):
+        limit = "rate_limit: {unit: hour, requests_per_unit: 1}"
+        domain = f"domain: d\ndescriptors: [{{key: %s, {limit}}}]\n"
+        with tempfile.TemporaryDirectory() as directory:
+            folder = pathlib.Path(directory) / "envoy"
+            folder.mkdir()
+            (folder / "a.yaml").write_text(domain % 'a, value: "x\\u2028\\u0085"', encoding="utf-8")
+            result = run("convert", folder)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            rules = pathlib.Path(directory) / "own.yaml"
+            rules.write_text(result.stdout, encoding="utf-8")
+            self.assertEqual(run("validate", rules).stdout, "valid: 1 rule in 1 domain\n")
+            (folder / "b.yaml").write_text(domain % "b", encoding="utf-8")
+            result = run("convert", folder)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertIn("b.yaml:1:9: domain: found \"d\", which", result.stderr)
+            self.assertIn("  - name: b\n", run("convert", folder, "--merge-domains").stdout)
+            (folder / "b.yaml").write_text(
+                f"domain: e\ndescriptors: [{{key: a, descriptors: [{{key: a, {limit}}}]}}]\n",
+                encoding="utf-8")
+            result = run("convert", folder)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertIn('b.yaml:2:38: descriptors: found the key "a" twice', result.stderr)
+
     def test_error_without_a_server_says_how_to_start_one(self):
         for more in ((), ("--repeat", "3")):
             result = run("check", "shop", "--addr", "unix:/nonexistent/socket", *more)

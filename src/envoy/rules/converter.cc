@@ -8,8 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "config/rule_yaml.h"
+#include "config/rules_loader.h"
 #include "envoy/rules/compiler.h"
+#include "envoy/rules/guide.h"
 #include "match/pattern_yaml.h"
 
 namespace sluice::envoy {
@@ -42,27 +45,70 @@ sluice::Pattern PatternOf(const Descriptor& descriptor) {
   return MakePattern(Kind::kRegex, ToRegex(descriptor.value));
 }
 
+sluice::Pattern Absent() { return MakePattern(Kind::kNot, {}, {MakePattern(Kind::kExists)}); }
+
+bool DelaysRequests(const RuleLimit& limit) {
+  const auto* const bucket = std::get_if<LeakyBucket>(&limit.limit);
+  return bucket != nullptr && bucket->delays && bucket->queue > 0;
+}
+
 // A descriptor with a limit, and the path to it.
 struct Way {
+  std::set<std::string> keys;
   std::vector<Condition> match;
   std::vector<KeyPart> per;
   std::string name;
-  std::vector<std::string> notes;
 };
 
 class Converter {
  public:
-  std::string Convert(const RuleTree& tree) {
+  ConvertedRules Convert(const RuleTree& tree) {
+    CollectKeys(tree.descriptors);
     text_ = fmt::format(
-        "# Each descriptor is a check of its own, with an attribute for each entry.\n"
+        "# Each descriptor is a check of its own, with an attribute for each entry and no others.\n"
         "domain: {}\nunmatched: allow\nrules:",
         YamlScalar(tree.domain));
     AddAll(tree.descriptors, {});
-    text_ += any_ ? "\n" : " []\n";
-    return std::move(text_);
+    text_ += limited_.empty() ? " []\n" : "\n";
+    if (errors_.empty()) CheckText(tree);
+    return {std::move(text_), std::move(errors_)};
   }
 
  private:
+  void Report(const Descriptor& descriptor, std::string message) {
+    errors_.push_back({descriptor.file, descriptor.position, "descriptors", std::move(message)});
+  }
+
+  void CollectKeys(const std::vector<Descriptor>& descriptors) {
+    for (const Descriptor& it : descriptors) {
+      keys_.insert(it.key);
+      if (it.key.size() > 255) {
+        Report(it, fmt::format("found a key of {} bytes; allowed is at most 255 bytes, because the "
+                               "key becomes the name of an attribute",
+                               it.key.size()));
+      }
+      CollectKeys(it.descriptors);
+    }
+  }
+
+  // Reports mistakes that `sluice validate` would find, at the descriptor that caused them.
+  void CheckText(const RuleTree& tree) {
+    const RuleFile file{tree.file, text_};
+    for (const Diagnostic& error : sluice::ParseRules({.files = {file}}).errors) {
+      const std::string_view path = error.path;
+      const bool in_rule = path.starts_with("rules[");
+      const auto index =
+          ParseNumber<std::size_t>(in_rule ? path.substr(6, path.find(']') - 6) : "");
+      std::string message = fmt::format("cannot be converted: {}{}{}", error.path,
+                                        error.path.empty() ? "" : ": ", error.message);
+      if (index && *index < limited_.size()) {
+        Report(*limited_[*index], std::move(message));
+      } else {
+        errors_.push_back({tree.file, tree.domain_position, "domain", std::move(message)});
+      }
+    }
+  }
+
   void AddAll(const std::vector<Descriptor>& siblings, const Way& way) {
     for (const Descriptor& it : siblings) Add(it, siblings, way);
   }
@@ -75,52 +121,48 @@ class Converter {
 
   // Of the siblings with the same key, Envoy tries exact values first, then patterns in file order,
   // then the key alone.
-  static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
-                     Way& way) {
-    const bool twice =
-        std::ranges::find(way.match, descriptor.key, &Condition::attribute) != way.match.end() ||
-        std::ranges::find(way.per, descriptor.key, &KeyPart::attribute) != way.per.end();
-    if (twice) {
-      way.notes.push_back(
-          fmt::format("The key {} occurs twice on this path; an attribute has only one value.",
-                      YamlScalar(descriptor.key)));
+  void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings, Way& way) {
+    if (!way.keys.insert(descriptor.key).second) {
+      Report(descriptor, fmt::format("found the key \"{}\" twice on this path; allowed is once, "
+                                     "because an attribute has only one value",
+                                     descriptor.key));
     }
     way.name += fmt::format("{}{}", way.name.empty() ? "" : ".", NameOf(descriptor));
-    if (descriptor.value.empty()) {
-      FollowAny(descriptor, siblings, way);
+    if (descriptor.value.empty() || (descriptor.is_wildcard() && !descriptor.share_threshold)) {
+      way.per.push_back({descriptor.key, {}, {}});
+    }
+    std::vector<sluice::Pattern> others = TriedBefore(descriptor, siblings);
+    if (others.empty()) {
+      if (!descriptor.value.empty()) way.match.push_back({descriptor.key, PatternOf(descriptor)});
       return;
     }
-    way.match.push_back({descriptor.key, PatternOf(descriptor)});
-    if (!descriptor.is_wildcard()) return;
-    if (!descriptor.share_threshold) way.per.push_back({descriptor.key, {}, {}});
-    for (const Descriptor& other : siblings) {
-      if (&other == &descriptor) break;
-      if (other.key != descriptor.key || other.value.empty()) continue;
-      way.notes.push_back(fmt::format("Envoy's rule does not count requests that match {}.",
-                                      YamlScalar(other.value)));
+    if (!descriptor.value.empty()) {
+      others.insert(others.begin(), MakePattern(Kind::kNot, {}, {PatternOf(descriptor)}));
     }
-  }
-
-  static void FollowAny(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
-                        Way& way) {
-    way.per.push_back({descriptor.key, {}, {}});
-    std::vector<sluice::Pattern> others;
-    for (const Descriptor& other : siblings) {
-      if (other.key == descriptor.key && !other.value.empty()) others.push_back(PatternOf(other));
-    }
-    if (others.empty()) return;
     auto others_or_one = others.size() == 1 ? std::move(others.front())
                                             : MakePattern(Kind::kAnyOf, {}, std::move(others));
     way.match.push_back({descriptor.key, MakePattern(Kind::kNot, {}, {std::move(others_or_one)})});
   }
 
+  // The siblings that Envoy prefers for values that match `descriptor`.
+  static std::vector<sluice::Pattern> TriedBefore(const Descriptor& descriptor,
+                                                  const std::vector<Descriptor>& siblings) {
+    std::vector<sluice::Pattern> before;
+    if (!descriptor.value.empty() && !descriptor.is_wildcard()) return before;
+    const Glob glob(descriptor.value);
+    for (const Descriptor& other : siblings) {
+      if (other.key != descriptor.key || other.value.empty() || &other == &descriptor) continue;
+      const bool is_tried = other.is_wildcard() ? &other < &descriptor : glob.Matches(other.value);
+      if (is_tried || descriptor.value.empty()) before.push_back(PatternOf(other));
+    }
+    return before;
+  }
+
   void AddRule(const Descriptor& descriptor, Way way) {
     const RateLimit& limit = *descriptor.rate_limit;
-    // Descriptors with further entries do not match this rule.
-    std::set<std::string> further;
-    for (const Descriptor& child : descriptor.descriptors) further.insert(child.key);
-    for (const std::string& key : further) {
-      way.match.push_back({key, MakePattern(Kind::kNot, {}, {MakePattern(Kind::kExists)})});
+    // Descriptors with other entries do not match this rule.
+    for (const std::string& key : keys_) {
+      if (!way.keys.contains(key)) way.match.push_back({key, Absent()});
     }
     Rule rule;
     rule.name = UniqueName(way.name);
@@ -130,9 +172,9 @@ class Converter {
     if (rule.limits.effect != Limits::Effect::kCount) DemandAttributes(rule);
     rule.shadow = descriptor.shadow_mode;
     rule.on_store_failure = limit.on_store_failure;
-    text_ += std::exchange(any_, true) ? "\n" : "";
+    text_ += limited_.empty() ? "" : "\n";
+    limited_.push_back(&descriptor);
     text_ += fmt::format("\n  # {}:{}\n", descriptor.file, descriptor.position.line);
-    for (const std::string& note : way.notes) text_ += fmt::format("  # {}\n", note);
     AddNotes(descriptor);
     text_ += ToYamlItem(rule);
   }
@@ -145,9 +187,8 @@ class Converter {
       if (known == rule.match.end()) {
         rule.match.push_back({part.attribute, MakePattern(Kind::kExists)});
       } else if (known->pattern.kind == Kind::kNot) {  // also true if the attribute is absent
-        sluice::Pattern absent = MakePattern(Kind::kNot, {}, {MakePattern(Kind::kExists)});
         sluice::Pattern& others = known->pattern.of.front();
-        others = MakePattern(Kind::kAnyOf, {}, {std::move(others), std::move(absent)});
+        others = MakePattern(Kind::kAnyOf, {}, {std::move(others), Absent()});
       }
     }
     rule.per.clear();
@@ -157,6 +198,11 @@ class Converter {
     const RateLimit& limit = *descriptor.rate_limit;
     if (!limit.replaces.empty()) text_ += "  # The key `replaces` has no counterpart here.\n";
     if (descriptor.quota_mode) text_ += "  # The key `quota_mode` has no counterpart here.\n";
+    if (std::ranges::any_of(limit.limits, DelaysRequests)) {
+      text_ +=
+          "  # Here, requests wait in the queue; in Envoy's service none waits. To prevent this,\n"
+          "  # callers set max_wait to 0s.\n";
+    }
     if (limit.unit == Unit::kUnknown || limit.requests_per_unit == 0) return;
     text_ += fmt::format(
         "  # Up to twice the limit can pass around a window boundary. To prevent this:\n"
@@ -190,12 +236,14 @@ class Converter {
   }
 
   std::string text_;
+  Diagnostics errors_;
+  std::set<std::string> keys_;  // of the whole tree
   std::set<std::string> names_;
-  bool any_ = false;
+  std::vector<const Descriptor*> limited_;  // one per rule
 };
 
 }  // namespace
 
-std::string ConvertToYaml(const RuleTree& tree) { return Converter().Convert(tree); }
+ConvertedRules ConvertToYaml(const RuleTree& tree) { return Converter().Convert(tree); }
 
 }  // namespace sluice::envoy

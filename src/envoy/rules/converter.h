@@ -6,12 +6,18 @@
 
 #include <string>
 
+#include "config/diagnostic.h"
 #include "envoy/rules/rule_file.h"
 
 namespace sluice::envoy {
 
-// A rule file for the tree's domain. Comments mark parts that have no counterpart, and
+struct ConvertedRules {
+  std::string text;    // a rule file; only valid if `errors` is empty
+  Diagnostics errors;  // descriptors that no rule can express
+};
+
+// Converts a tree to a rule file for its domain. Comments mark parts that have no counterpart, and
 // parts for which Sluice has something better.
-std::string ConvertToYaml(const RuleTree& tree);
+ConvertedRules ConvertToYaml(const RuleTree& tree);
 
 }  // namespace sluice::envoy
