@@ -117,21 +117,23 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
   EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_log, limit: 10, window: 1m}, "
                                "{algorithm: sliding_log, limit: 9, window: 1s}"),
               IsEmpty());
-  EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 20, window: 1s}, "
-                               "{algorithm: fixed_window, limit: 10, window: 1m}"),
+  EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_window, limit: 10, window: 11s}, "
+                               "{algorithm: sliding_window, limit: 10, window: 10s}"),
+              ElementsAre(never(1, 0)));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_window, limit: 10, window: 1m, name: a}, "
+                               "{algorithm: sliding_window, limit: 11, window: 1m, name: b}"),
+              ElementsAre(never(1, 0)));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 20, window: 1m, name: a}, "
+                               "{algorithm: fixed_window, limit: 10, window: 1m, name: b}"),
               ElementsAre(never(0, 1)));
-  EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 19, window: 1s}, "
-                               "{algorithm: fixed_window, limit: 10, window: 1m}"),
-              IsEmpty())
-      << "limits[1] admits 20 in one second around the end of a minute";
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 60/m, burst: 10}, "
-                               "{algorithm: token_bucket, rate: 2/s, burst: 10}"),
+                               "{algorithm: token_bucket, rate: 1/s, burst: 60}"),
               ElementsAre(never(1, 0)));
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 60/m, burst: 11}, "
                                "{algorithm: token_bucket, rate: 2/s, burst: 10}"),
               IsEmpty());
-  EXPECT_THAT(WarningsOfLimits("{algorithm: leaky_bucket, rate: 1/s, queue: 5}, "
-                               "{algorithm: leaky_bucket, rate: 100/m, queue: 5}"),
+  EXPECT_THAT(WarningsOfLimits("{algorithm: leaky_bucket, rate: 1/s, queue: 99}, "
+                               "{algorithm: leaky_bucket, rate: 100/m, queue: 99}"),
               ElementsAre(never(1, 0)));
   EXPECT_THAT(
       WarningsOf("    limits: blocked\n    overrides:\n      - match: {a: b}\n"
@@ -139,6 +141,34 @@ TEST(RuleWarnings, LimitWithoutEffectBesideAnother_CausesAWarning) {
                  "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
       ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies every request "
                   "that this limit would deny"));
+}
+
+TEST(RuleWarnings, LimitThatDecidesAfterALargeCharge_CausesNone) {
+  const auto warnings = [](const std::string& algorithm, const std::string& first,
+                           const std::string& second) {
+    return WarningsOfLimits("{algorithm: " + algorithm + ", name: a, " + first +
+                            "}, {algorithm: " + algorithm + ", name: b, " + second + "}");
+  };
+  EXPECT_THAT(warnings("token_bucket", "rate: 60/m, burst: 10", "rate: 60/m, burst: 1000"),
+              IsEmpty())
+      << "after 611 seconds, only the second one is still in debt";
+  EXPECT_THAT(warnings("token_bucket", "rate: 60/m, burst: 10", "rate: 2/s, burst: 10"), IsEmpty());
+  EXPECT_THAT(warnings("leaky_bucket", "rate: 1/s, queue: 5, delay: false",
+                       "rate: 1/s, queue: 500, delay: false"),
+              IsEmpty());
+  EXPECT_THAT(warnings("leaky_bucket", "rate: 1/s, queue: 5", "rate: 1/s, queue: 6"), IsEmpty())
+      << "a check with a max_wait of 0 needs an empty queue";
+  EXPECT_THAT(
+      warnings("fixed_window", "limit: 10, window: 1d, align: clock", "limit: 20, window: 1h"),
+      IsEmpty())
+      << "after midnight, only the window of the second one still has the charge";
+  EXPECT_THAT(warnings("fixed_window", "limit: 10, window: 1h, align: clock",
+                       "limit: 20, window: 1h, align: clock, utc_offset: \"+05:30\""),
+              IsEmpty());
+  EXPECT_THAT(warnings("sliding_window", "limit: 10, window: 10s, segments: 60",
+                       "limit: 20, window: 10s, segments: 1"),
+              IsEmpty())
+      << "in the second one, the charge may count for 20 s";
 }
 
 TEST(RuleWarnings, OverridesWithTheSameMatch_CauseAWarning) {

@@ -56,11 +56,11 @@ struct FixedWindow : CommonFacts {
     }
     its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }
-  // One window of `other` may overlap two windows of this limit. Together, these may admit twice
-  // `limit`.
+  // With other windows, a window of `other` might still contain a large charge when the window of
+  // this limit has ended.
   bool Includes(const FixedWindow& other) const {
-    const bool has_length = window > Duration::zero() && other.window > Duration::zero();
-    return has_length && window >= other.window && other.limit / 2 >= limit;
+    return window == other.window && align == other.align && utc_offset == other.utc_offset &&
+           limit <= other.limit;
   }
   std::string Tag() const {
     if (align == Align::kMonth) return "fixed_window:month" + FormatUtcOffset(utc_offset);

@@ -41,10 +41,11 @@ struct SlidingWindow : CommonFacts {
     its.Length("window", window);
     its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
   }
-  // In `other`, a unit counts for up to its window plus one sub-window. In that time, this limit
-  // may admit twice `limit`.
+  // In `other`, a unit counts for up to its window plus one sub-window. For that time, this limit
+  // must count it, too.
   bool Includes(const SlidingWindow& other) const {
-    return window >= other.window && other.limit / 2 >= limit;
+    const bool is_same = window == other.window && segments == other.segments;
+    return (is_same || window >= other.window + other.length()) && limit <= other.limit;
   }
   std::string Tag() const {
     return "sliding_window:" + FormatDuration(window) + ":" + std::to_string(segments);

@@ -56,9 +56,12 @@ struct TokenBucket : CommonFacts {
   static constexpr std::string_view kScript = "token_bucket";
   static constexpr bool kSettlesAsStored = true;
   void Describe(Parameters& its);
+  // If charges could bring `other` into more debt than this limit, `other` would stay in debt
+  // longer.
   bool Includes(const TokenBucket& other) const {
     return burst <= other.burst && borrows == other.borrows && starts_empty == other.starts_empty &&
-           DripRate{rate, period}.IsAtMost({other.rate, other.period});
+           DripRate{rate, period}.IsAtMost({other.rate, other.period}) &&
+           DripRate{other.MaxDebt(), other.period}.IsAtMost({MaxDebt(), period});
   }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 5> ScriptParameters() const {
