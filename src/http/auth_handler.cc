@@ -19,6 +19,11 @@ std::int64_t CeilSeconds(const google::protobuf::Duration& duration) {
   return duration.seconds() + (duration.nanos() > 0 ? 1 : 0);
 }
 
+// RFC 8941 allows integers of at most 15 digits.
+std::int64_t Bounded(std::int64_t value) {
+  return std::min<std::int64_t>(value, 999'999'999'999'999);
+}
+
 // The rule's name as an RFC 8941 string, which is ASCII. For the rule's limits after the first, "/"
 // and the limit's index follow the name.
 std::string NameOf(const v1::LimitStatus& limit) {
@@ -40,9 +45,9 @@ HttpHeaders RateLimitHeaders(const v1::CheckLimitResponse& response) {
   for (const v1::LimitStatus& limit : response.limits()) {
     if (limit.shadow() || !limit.has_limit()) continue;
     const std::string name = NameOf(limit);
-    policies.push_back(fmt::format("{};q={}", name, limit.limit()));
-    states.push_back(
-        fmt::format("{};r={};t={}", name, limit.remaining(), CeilSeconds(limit.reset_after())));
+    policies.push_back(fmt::format("{};q={}", name, Bounded(limit.limit())));
+    states.push_back(fmt::format("{};r={};t={}", name, Bounded(limit.remaining()),
+                                 Bounded(CeilSeconds(limit.reset_after()))));
   }
   HttpHeaders headers;
   if (!policies.empty()) {

@@ -59,6 +59,11 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
     limit.set_remaining(0);
     limit.mutable_reset_after()->set_seconds(6);
     limit.mutable_reset_after()->set_nanos(1);
+    if (say == "huge") {
+      limit.set_limit(std::int64_t{1} << 52);
+      limit.set_remaining(std::int64_t{1} << 52);
+      limit.mutable_reset_after()->set_seconds(1'000'000'000'000'000);
+    }
     auto& second = *response.add_limits();
     second = limit;
     second.set_index(1);
@@ -187,6 +192,12 @@ TEST_F(CheckRoutesTest, Auth_Allowed_Answers204WithTheLimits) {
             HasSubstr("RateLimit-Policy: \"pay \\\"x\\\"\";q=10, \"pay \\\"x\\\"/1\";q=10\r\n"),
             HasSubstr("RateLimit: \"pay \\\"x\\\"\";r=0;t=7, \"pay \\\"x\\\"/1\";r=0;t=7\r\n"),
             Not(HasSubstr("Retry-After")), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(CheckRoutesTest, Auth_NumbersOfMoreThan15Digits_AreBounded) {
+  EXPECT_THAT(Auth("domain=d&say=huge"),
+              AllOf(HasSubstr("\";q=999999999999999, "),
+                    HasSubstr("\";r=999999999999999;t=999999999999999, ")));
 }
 
 TEST_F(CheckRoutesTest, Auth_Denied_Answers429OrTheRequestedStatus) {
