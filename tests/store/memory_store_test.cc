@@ -200,6 +200,23 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(store.leases(), 1U);
 }
 
+// As in the test of shares of a warming bucket, the share may change while a lease is open.
+TEST(MemoryStore, LeaseOfAWarmingBucket_SettledAtAnotherShare_NothingIsGivenBack) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {});
+  const Limit whole = WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)};
+  const auto lend = [&](std::int64_t rank, Mode mode, std::int64_t units) {
+    BlockingCheck check({{"k", LimitFor(whole, Share::OfServer(2, rank))}}, units, mode);
+    check.lease = Lease{.ttl = seconds(60)};
+    check.leases_units = true;
+    EXPECT_FALSE(check.RunHere(store).failure());
+    return check.settled;
+  };
+  lend(0, Mode::kConsume, 5);
+  EXPECT_EQ(lend(1, Mode::kSettle, 2), Settled::kSettled);
+  EXPECT_EQ(store.leases(), 1U) << "remembered as settled";
+}
+
 // A store remembers each settlement for a minute. Here, more leases are settled in a minute than
 // the store may remember.
 TEST(MemoryStore, SettledLeases_AreBounded) {
@@ -333,6 +350,29 @@ TEST(MemoryStore, SeededCounter_CheckWithoutASeed_NextSeededCheckFindsTheState) 
   EXPECT_TRUE(take(&seed, Mode::kConsume));
   take(nullptr, Mode::kCharge);
   EXPECT_FALSE(take(&seed, Mode::kConsume));
+}
+
+// The share of a bucket with `warmup` is a WarmingBucket at one server, and a TokenBucket at the
+// others. A lease is settled at the share of now, without a seed.
+TEST(MemoryStore, ServersShareOfAWarmingBucketChanges_CounterStartsAgain) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {.max_keys = 10, .shards = 1});
+  const Limit whole = WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)};
+  const auto take = [&](std::int64_t rank, bool seeded) {
+    const Limit limit = LimitFor(whole, Share::OfServer(2, rank));
+    CounterSeed seed{.version = 7};
+    seed.keep = Open(limit, seed.state, clock.Now());
+    BlockingCheck check({{"k", limit}});
+    if (seeded) check.counters.front().seed = &seed;
+    EXPECT_FALSE(check.RunOn(store).failure());
+    return check.admitted;
+  };
+  EXPECT_TRUE(take(0, true));
+  EXPECT_FALSE(take(0, true));
+  EXPECT_FALSE(take(1, false)) << "all tokens are the other server's";
+  EXPECT_FALSE(take(1, true));
+  clock.Advance(seconds(10));
+  EXPECT_TRUE(take(0, true));
 }
 
 TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {

@@ -162,6 +162,17 @@ ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot
   });
 }
 
+bool IsOf(const Limit& limit, const CounterState& state) { return limit.index() == state.index(); }
+
+bool IsOf(const Limit& limit, const CounterSnapshot& snapshot) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return std::holds_alternative<typename std::decay_t<decltype(algorithm)>::Snapshot>(
+            snapshot);
+      },
+      limit);
+}
+
 ChangeResult Settle(const Limit& limit, CounterState& state, const CounterState& stored,
                     const Held& held, const CoalescedChecks& checks) {
   const std::int64_t used = checks.demand.units;

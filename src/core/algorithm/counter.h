@@ -101,6 +101,11 @@ struct Held {
   CounterSnapshot before{};       // see Undo
 };
 
+// Whether `state` or `snapshot` is of the limit's algorithm. A server's share of a bucket with
+// `warmup` has another algorithm if it is 0.
+bool IsOf(const Limit& limit, const CounterState& state);
+bool IsOf(const Limit& limit, const CounterSnapshot& snapshot);
+
 // Settles a lease that used checks.demand.units. If the lease holds more, gives back the
 // difference, as Undo does, but only if RefundsInFull(limit). If it holds less, charges the
 // difference. If the units are kAsTaken, does neither. If TakesLeases(limit), only releases the

@@ -255,6 +255,9 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
   std::vector<Held> held(drafts.size());
   if (check.leases_units) {
     held = records_.Read(check);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (!IsOf(*check.counters[i].limit, held[i].before)) held[i].units = Held::kNothing;
+    }
     const bool is_open = check.settled == Settled::kSettled;
     check.admitted =
         check.demand.mode != Mode::kRenew || (is_open && check.decided_at < check.lease_ends);
@@ -319,11 +322,12 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(
   const bool is_new = found == shard.entries.end();
   // A settlement always has room, because settlements are few.
   if (is_new && demand.mode != Mode::kSettle && !HasRoomFor(1)) return std::nullopt;
+  const bool fits = !is_new && IsOf(*counter.limit, found->second.state);
   const CounterSeed* const seed = counter.seed;
-  if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
+  if (seed != nullptr && (!fits || found->second.seed_version != seed->version)) {
     draft.state = seed->state;
     draft.keep = std::max(seed->keep, Advance(*counter.limit, draft.state, now));
-  } else if (is_new || IsForgotten(counter, found->second, now)) {
+  } else if (!fits || IsForgotten(counter, found->second, now)) {
     draft.keep = Open(*counter.limit, draft.state, now);
   } else {
     Entry& entry = found->second;
