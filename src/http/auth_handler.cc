@@ -36,18 +36,27 @@ std::string NameOf(const v1::LimitStatus& limit) {
   return name += '"';
 }
 
+// Proxies refuse answers with large headers, and may then allow the request. Further limits are
+// left out of the headers RateLimit-Policy and RateLimit.
+constexpr std::size_t kMostHeaderBytes = 3000;
+
 // RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) have an item for each
 // enforced limit whose state is known, named after its rule. Retry-After, in seconds rounded up, is
 // set if a retry can succeed.
 HttpHeaders RateLimitHeaders(const v1::CheckLimitResponse& response) {
   std::vector<std::string> policies;
   std::vector<std::string> states;
+  std::size_t bytes = 0;
   for (const v1::LimitStatus& limit : response.limits()) {
     if (limit.shadow() || !limit.has_limit()) continue;
     const std::string name = NameOf(limit);
-    policies.push_back(fmt::format("{};q={}", name, Bounded(limit.limit())));
-    states.push_back(fmt::format("{};r={};t={}", name, Bounded(limit.remaining()),
-                                 Bounded(CeilSeconds(limit.reset_after()))));
+    std::string policy = fmt::format("{};q={}", name, Bounded(limit.limit()));
+    std::string state = fmt::format("{};r={};t={}", name, Bounded(limit.remaining()),
+                                    Bounded(CeilSeconds(limit.reset_after())));
+    bytes += policy.size() + state.size();
+    if (bytes > kMostHeaderBytes) break;
+    policies.push_back(std::move(policy));
+    states.push_back(std::move(state));
   }
   HttpHeaders headers;
   if (!policies.empty()) {

@@ -64,6 +64,12 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
       limit.set_remaining(std::int64_t{1} << 52);
       limit.mutable_reset_after()->set_seconds(1'000'000'000'000'000);
     }
+    for (int i = 2; say == "many" && i < 100; ++i) {
+      auto& another = *response.add_limits();
+      another = limit;
+      another.set_rule(std::string(100, 'n'));
+      another.set_index(i);
+    }
     auto& second = *response.add_limits();
     second = limit;
     second.set_index(1);
@@ -198,6 +204,14 @@ TEST_F(CheckRoutesTest, Auth_NumbersOfMoreThan15Digits_AreBounded) {
   EXPECT_THAT(Auth("domain=d&say=huge"),
               AllOf(HasSubstr("\";q=999999999999999, "),
                     HasSubstr("\";r=999999999999999;t=999999999999999, ")));
+}
+
+// By default, nginx refuses answers with more than 4 KB of headers.
+TEST_F(CheckRoutesTest, Auth_ManyLimits_HeadersListOnlyTheFirst) {
+  const std::string answer = Auth("domain=d&say=many");
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 204"), HasSubstr("nnn/2\";q=10"),
+                            Not(HasSubstr("nnn/99\";q=10"))));
+  EXPECT_LT(answer.size(), 4000U);
 }
 
 TEST_F(CheckRoutesTest, Auth_Denied_Answers429OrTheRequestedStatus) {

@@ -217,7 +217,8 @@ struct TokenBucket : CommonFacts {
     return full;
   }
 
-  // Changes this limit, from ForCharges, to the rate of `other`. As many tokens are missing as before.
+  // Changes this limit, from ForCharges, to the rate of `other`. As many tokens are missing as
+  // before.
   void ChangeRate(State& state, const TokenBucket& other) {
     const std::int64_t missing = Used(state);
     const bool is_finer = period == other.period;  // then parts of a token are kept, too
