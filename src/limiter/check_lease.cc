@@ -89,7 +89,7 @@ Result<void> PrepareSlots(StoreCheck& check, bool may_lease, LeaseName& name) {
   name.bits = RandomBytes();
   name.local = name.units = false;
   name.amounts.clear();
-  name.taken = LeaseName::kLatest;  // reserves room in the id
+  name.SetTaken(LeaseName::kLatest);
   check.lease = name.lease();
   if (name.counters.empty() || name.ToText()) return {};
   return DoesNotFit("concurrency limits");
@@ -118,7 +118,7 @@ Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
       name.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
       name.counters.back().stays = true;  // reserves room for this mark in the id
     }
-    name.taken = LeaseName::kLatest;  // likewise
+    name.SetTaken(LeaseName::kLatest);
     if (name.ToText()) break;
     if (check.counters.back().group == 0) return DoesNotFit("limits");
     DropLastGroup(check, limits);

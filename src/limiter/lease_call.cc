@@ -80,8 +80,7 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
 
 // Reports how the hold went, if a limit learns from it.
 void LeaseCall::ReportHold(const Usage& usage) {
-  const bool adapts = std::ranges::any_of(name_.counters, AdaptationOf, &LeaseName::Counter::limit);
-  if (!adapts || !name_.taken || usage.outcome == HoldOutcome::kIgnore) return;
+  if (!name_.taken || usage.outcome == HoldOutcome::kIgnore) return;
   lease->report = HoldReport{.taken = *name_.taken, .duration = usage.duration};
   if (usage.outcome == HoldOutcome::kOverload) lease->report->duration = HoldReport::kOverload;
 }
@@ -96,16 +95,7 @@ void LeaseCall::AskStore() {
   limiter_.store().Submit(*this);
 }
 
-// Whether the store does not have the lease, or perhaps only a part of its slots.
-bool LeaseCall::IsMissing() const {
-  return name_.units ? settled == Settled::kNotFound : !admitted;
-}
-
-// The other server may not reach the store although this server does. Without a bound, callers
-// would repeat their calls about an ended lease forever.
 bool LeaseCall::MayNotBeReportedYet() const {
-  const Duration lasts = name_.units ? name_.ttl + kSettlesFor : name_.ttl;
-  if (name_.taken && decided_at < *name_.taken + lasts) return true;
   return std::ranges::any_of(counters, [this](const CounterCheck& it) {
     return limiter_.fallback().InGracePeriod(it.key);
   });
@@ -120,10 +110,12 @@ void LeaseCall::OnDecided() {
     for (const CounterCheck& counter : counters) clearings.Note(counter.key, SteadyNow());
   }
   if (const auto failed = failure()) return OnFailure(*failed);
-  if (asks_for_another_ && IsMissing() && MayNotBeReportedYet()) {
-    return OnLease(Error{ErrorCode::kUnavailable,
-                         "the store does not have the lease: the server that granted it may not "
-                         "have reported it yet"});
+  const bool is_missing = !name_.units || settled == Settled::kNotFound;
+  if (asks_for_another_ && is_missing && MayNotBeReportedYet()) {
+    return OnLease(Error{
+        ErrorCode::kUnavailable,
+        "the store has only just become available again, and the server that granted the lease may "
+        "not have reported it yet"});
   }
   if (demand.mode == Mode::kRenew && !admitted) {
     return OnLease(

@@ -75,7 +75,6 @@ class LeaseCall : private StoreCheck {
   Result<void> Interpret(const Usage& usage);
   void ReportHold(const Usage& usage);
   void AskStore();
-  bool IsMissing() const;
   void OnDecidedHere();
   bool MayNotBeReportedYet() const;
   void OnFailure(StoreFailure failure);

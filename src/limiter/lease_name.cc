@@ -16,8 +16,8 @@ namespace sluice {
 namespace {
 
 // 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …
-// Keys have no spaces. If a limit follows the load, <limit>| precedes its key. After local, and if
-// a limit follows the load also after store, comes @<µs>, the time at which the lease was granted.
+// Keys have no spaces. If a limit follows the load, <limit>| precedes its key, and after store or
+// local comes @<µs>, the time at which the slots were taken.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
 // Here, ~ stands for the beginning of a key, up to the tag, if the previous key has the same
 // beginning. ! precedes a counter that settling the lease does not change (`stays`).
@@ -256,7 +256,7 @@ void LeaseName::AddSlots(const CounterCheck& counter) {
 
 void LeaseName::SetTaken(Time at) {
   const bool adapts = std::ranges::any_of(counters, AdaptationOf, &Counter::limit);
-  taken = local || adapts ? std::optional(at) : std::nullopt;
+  taken = adapts ? std::optional(at) : std::nullopt;
 }
 
 Lease LeaseName::lease() const {

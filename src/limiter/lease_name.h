@@ -62,8 +62,7 @@ struct LeaseName {
   // A server granted the lease in its memory while the store failed.
   bool local = false;
   bool units = false;  // a lease of units, not only of slots
-  // Set if `local`, or if a limit follows the load: when the lease was granted, on the store's
-  // clock. May be absent in local leases that servers of an older version granted.
+  // Set if a limit follows the load: when the slots were taken, on the store's clock.
   std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct
   std::vector<Counter> counters;  // at least one, keys are distinct
@@ -76,7 +75,7 @@ struct LeaseName {
 
   // Adds a counter to a lease that holds only slots.
   void AddSlots(const CounterCheck& counter);
-  // Sets `taken`, if `local`, or if a limit follows the load.
+  // Sets `taken`, if a limit follows the load.
   void SetTaken(Time at);
 
   // The lease as stored.

@@ -312,42 +312,6 @@ TEST_F(LeaseTest, LeaseGrantedElsewhere_StoreHasJustComeBack_IsNotReportedAsLost
   EXPECT_EQ(Release(here.limiter, id).error().code, ErrorCode::kUnavailable);
 }
 
-// Only the other server has lost the store.
-TEST_F(LeaseTest, LeaseGrantedElsewhere_NotReported_IsUnavailableUntilItsTtlHasPassed) {
-  SetRules({RuleOf("r", {Slots(5)})});
-  AnotherServer here(*this);
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string id = Take(2);
-  const std::string reported_late = Take(1);
-  EXPECT_TRUE(Release(id));
-  store_.failing.reset();
-  clock_.Advance(seconds(30) - Duration(1));
-  for (const std::string& lease : {id, reported_late}) {
-    EXPECT_EQ(Renew(here.limiter, lease).error().code, ErrorCode::kUnavailable);
-    EXPECT_EQ(Release(here.limiter, lease).error().code, ErrorCode::kUnavailable);
-  }
-  fallback_.Reconcile();
-  EXPECT_TRUE(Renew(here.limiter, reported_late));
-  EXPECT_TRUE(Release(here.limiter, reported_late));
-  EXPECT_EQ(Remaining(), 5);
-  clock_.Advance(Duration(1));
-  EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kNotFound);
-  EXPECT_TRUE(Release(here.limiter, id));
-}
-
-// A server of an older version granted the lease.
-TEST_F(LeaseTest, LeaseGrantedElsewhere_IdHasNoTime_IsNotFoundOnceTheStoreIsBack) {
-  SetRules({RuleOf("r", {Slots(5)})});
-  AnotherServer here(*this);
-  store_.failing = StoreFailure::kUnreachable;
-  LeaseName name = LeaseName::Parse(Take(2)).value();
-  name.taken.reset();
-  const std::string id = name.ToText().value();
-  store_.failing.reset();
-  EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kNotFound);
-  EXPECT_TRUE(Release(here.limiter, id));
-}
-
 TEST_F(LeaseTest, ReportedLeaseIsReleasedElsewhere_ItsSlotsAreNotTakenAgain) {
   SetRules({RuleOf("r", {Slots(4)})});
   AnotherServer elsewhere(*this);

@@ -425,26 +425,6 @@ TEST_F(SettleTest, LeaseTakenWithoutTheStore_IsEnteredInTheStore_AndSettledAtAny
   EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
 }
 
-// Only the server that granted the lease has lost the store.
-TEST_F(SettleTest, LeaseOfAnotherServer_NotReported_IsUnavailableAsLongAsALeaseCanBeSettled) {
-  SetTokenRule();
-  FragileStore local(clock_);
-  MetricsRegistry metrics;
-  Fallback fallback(clock_);
-  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string id = Take(Leased(100));
-  store_.failing.reset();
-  clock_.Advance(seconds(60) + minutes(10) - Duration(1));
-  const auto settle = [&] { return CallLease(another, LeaseCall::Action::kSettle, id); };
-  ASSERT_FALSE(settle());
-  EXPECT_EQ(settle().error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(Renew(another, id).error().code, ErrorCode::kUnavailable);
-  clock_.Advance(Duration(1));
-  EXPECT_EQ(settle()->outcome, LeaseOutcome::kNotFound);
-  EXPECT_EQ(Renew(another, id).error().code, ErrorCode::kNotFound);
-}
-
 // The store has been charged, but does not know of the lease yet.
 TEST_F(SettleTest, LeaseSettledBetweenChargeAndRecord_IsSettledInTheStoreAfterward) {
   SetTokenRule();

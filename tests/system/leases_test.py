@@ -368,14 +368,12 @@ rules:
         self.socket = folder / "redis.sock"
         self.port = str(running.free_port())
         self.start_gate()
-        self.cut_off, http = self.start_server(f"redis://127.0.0.1:{self.port}")
-        self.well, _ = self.start_server(f"unix://{self.socket}")
-        running.wait_until(lambda: http.ask("GET", "/readyz")[0] == 200, 60,
-                           "the server has a share of each limit")
-
-    def start_server(self, redis):
-        grpc, http = running.start_sluiced(SLUICED, self.RULES, redis)
-        return Grpc(grpc), Http(http)
+        self.cut_off, self.well = (
+            Grpc(running.start_sluiced(SLUICED, self.RULES, redis)[0])
+            for redis in (f"redis://127.0.0.1:{self.port}", f"unix://{self.socket}"))
+        # Before a server knows the size of its fleet, it has no share of a limit.
+        for server in (self.cut_off, self.well):
+            self.wait_for_store(server)
 
     def start_gate(self):
         self.gate, _ = running.start_gate(self.socket, "127.0.0.1", self.port)
@@ -392,6 +390,9 @@ rules:
         answer = self.check(server, kind, mode=api.MODE_PEEK, amounts={"input": 1})
         return answer.limits[0].remaining if answer.source == api.SOURCE_STORE else None
 
+    def wait_for_store(self, server):
+        running.wait_until(lambda: self.left(server, "slots") is not None, 60, "Redis decides")
+
     def renew(self, server, lease):
         return server.call(
             LIMITER + "RenewLease", api.RenewLeaseRequest(lease_id=lease).SerializeToString())
@@ -407,6 +408,7 @@ rules:
             answer if isinstance(answer, str) else api.SettleLeaseResponse.FromString(answer))
 
     def test_lease_that_only_the_server_without_redis_knows_is_unavailable_elsewhere(self):
+        self.left(self.cut_off, "tokens")
         self.gate.kill()
         self.gate.wait()
         running.wait_until(lambda: self.left(self.cut_off, "slots") is None, 60, "Redis is lost")
@@ -423,7 +425,7 @@ rules:
                            "the units are reported")
         self.assertEqual(self.left(self.well, "tokens"), 900)
         # The server that granted the leases knows what the other server did.
-        running.wait_until(lambda: self.left(self.cut_off, "slots") is not None, 60, "Redis is back")
+        self.wait_for_store(self.cut_off)
         self.assertEqual(self.release(self.well, slots), b"")
         self.assertTrue(self.check(self.well, "slots", cost=4).lease.id)
         self.assertEqual(self.renew(self.cut_off, slots), "NOT_FOUND")
