@@ -38,13 +38,10 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   if (auto valid = Interpret(usage); !valid) return OnLease(valid.error());
   if (demand.mode == Mode::kSettle) ReportHold(usage);
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
+  by_fallback_ = name_.local;
   asks_for_another_ = false;
-  in_store_ = name_.local && limiter_.fallback().leases.IsInStore(lease->id);
-  // If the store has the lease, the store decides. But what ends there ends here, too.
-  by_fallback_ = name_.local && (!in_store_ || demand.mode == Mode::kSettle);
-  if (in_store_ && !by_fallback_) return AskStore();
-  if (by_fallback_) local_ = limiter_.fallback().UseShares(*this);
-  (by_fallback_ ? limiter_.local_store() : limiter_.store()).Submit(*this);
+  if (name_.local) local_ = limiter_.fallback().UseShares(*this);
+  (name_.local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
 // Sets the used units of each counter that counts an amount of `usage`.
@@ -85,11 +82,11 @@ void LeaseCall::ReportHold(const Usage& usage) {
   if (usage.outcome == HoldOutcome::kOverload) lease->report->duration = HoldReport::kOverload;
 }
 
-// The store has the lease, or this server does not have it. If another server granted it while the
-// store failed, the other server reports it to the store.
+// This server does not have the lease. If another server granted it while the store failed, the
+// other server reports it to the store.
 void LeaseCall::AskStore() {
   by_fallback_ = false;
-  asks_for_another_ = !in_store_;
+  asks_for_another_ = true;
   lease->id = NameInStore(lease->id);
   for (std::size_t i = 0; i < counters.size(); ++i) counters[i].limit = &name_.counters[i].limit;
   limiter_.store().Submit(*this);
@@ -129,7 +126,6 @@ void LeaseCall::OnDecided() {
 // The memory accepts the release of any lease, so only the pending entries show whether this server
 // granted the lease.
 void LeaseCall::OnDecidedHere() {
-  if (in_store_) return AskStore();
   Fallback& fallback = limiter_.fallback();
   if (demand.mode == Mode::kRenew) {
     if (!admitted) return AskStore();

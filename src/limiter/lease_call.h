@@ -87,7 +87,6 @@ class LeaseCall : private StoreCheck {
   std::vector<Limit> local_;  // this server's shares of these limits
   LeaseReport report_;
   bool by_fallback_ = false;       // asks this server's memory
-  bool in_store_ = false;          // this server granted the lease, and the store has it
   bool asks_for_another_ = false;  // asks the store about a lease of another server
 };
 

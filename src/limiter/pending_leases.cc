@@ -20,12 +20,6 @@ void PendingLeases::Granted(Change lease) {
   Add(std::move(lease), /*reported=*/false);
 }
 
-bool PendingLeases::IsInStore(const LeaseId& id) {
-  const MutexLock lock(mutex_);
-  const auto found = entries_.find(id);
-  return found != entries_.end() && found->second.entered && found->second.place == 0;
-}
-
 void PendingLeases::Renewed(const LeaseId& id, SteadyTime expires) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(id);
@@ -116,9 +110,9 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
       continue;
     }
     taken.push_back(entry.lease);
-    taken.back().renewed = entry.entered;
+    taken.back().renewed = units && entry.entered;
     const bool enters_first = units && entry.lease.released && !entry.entered;
-    entry.reported = true;
+    entry.reported = entry.entered = true;
     if (enters_first) {
       taken.back().released = false;
       again.push_back(found->first);
@@ -130,12 +124,6 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
   return taken;
 }
 
-void PendingLeases::Applied(const Change& change) {
-  const MutexLock lock(mutex_);
-  const auto found = entries_.find(change.id);
-  if (found != entries_.end()) found->second.entered = true;
-}
-
 void PendingLeases::PutBack(const Change& change, int pause) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(change.id);
@@ -143,6 +131,7 @@ void PendingLeases::PutBack(const Change& change, int pause) {
   if (found == entries_.end()) {
     Add(change, /*reported=*/true);
   } else {
+    if (!change.released && !change.renewed) found->second.entered = false;
     Queue(found->second);
   }
   entries_[change.id].pause = pause;

@@ -48,15 +48,12 @@ class PendingLeases {
     SteadyTime expires;
     bool units = false;     // a lease of units
     bool released = false;  // or settled; otherwise held until it expires
-    bool renewed = false;   // otherwise: the store has the lease already
+    bool renewed = false;   // lease of units: the store has its record already
   };
 
   // Adds a lease. If it is already `released`, it is first reported, and then settled with the
   // `used` units.
   void Granted(Change lease);
-
-  // Whether the store has the lease, and all its changes. Then the store decides the lease.
-  bool IsInStore(const LeaseId& id);
 
   // Ignores an unknown lease.
   void Renewed(const LeaseId& id, SteadyTime expires);
@@ -93,8 +90,6 @@ class PendingLeases {
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 
-  // The store has applied the change.
-  void Applied(const Change& change);
   // Puts back a change that the store did not apply, or perhaps did not apply. Take leaves the
   // lease out the next `pause` times.
   void PutBack(const Change& change, int pause = 0);
@@ -106,7 +101,7 @@ class PendingLeases {
     SteadyTime expiry;        // as in expiries_; a renewed lease expires later
     bool reported = false;    // the store may have it
     int pause = 0;            // Take leaves it out this many times
-    bool entered = false;     // the store has, or had, it
+    bool entered = false;     // for a lease of units: its record was sent and not put back
   };
   using Entries = std::map<LeaseId, Entry>;
 

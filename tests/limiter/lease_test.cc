@@ -312,37 +312,6 @@ TEST_F(LeaseTest, LeaseGrantedElsewhere_StoreHasJustComeBack_IsNotReportedAsLost
   EXPECT_EQ(Release(here.limiter, id).error().code, ErrorCode::kUnavailable);
 }
 
-TEST_F(LeaseTest, ReportedLeaseIsReleasedElsewhere_ItsSlotsAreNotTakenAgain) {
-  SetRules({RuleOf("r", {Slots(4)})});
-  AnotherServer elsewhere(*this);
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string id = Take(2);
-  store_.failing.reset();
-  fallback_.Reconcile();
-  EXPECT_TRUE(Renew(id));
-  EXPECT_TRUE(Release(elsewhere.limiter, id));
-  Take(4);
-  EXPECT_EQ(RenewalError(id), ErrorCode::kNotFound);
-  EXPECT_TRUE(Release(id));
-  fallback_.Reconcile();
-  clock_.Advance(seconds(29));
-  EXPECT_EQ(Remaining(), 0);
-  clock_.Advance(seconds(1));
-  EXPECT_EQ(Remaining(), 4) << "the store holds nothing else";
-}
-
-// The slots of the lease are free in the next outage.
-TEST_F(LeaseTest, ReportedLeaseIsReleased_ThisServerForgetsItsSlots) {
-  SetRules({WithPolicy(OnStoreFailure::kLocal)});
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string id = Take();
-  store_.failing.reset();
-  fallback_.Reconcile();
-  EXPECT_TRUE(Release(id));
-  store_.failing = StoreFailure::kUnreachable;
-  EXPECT_NE(Take(), "");
-}
-
 TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   SetRules({RuleOf("r", {Slots(5)})});
   const auto tell_store = [&] {
@@ -384,22 +353,10 @@ TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   EXPECT_EQ(Remaining(), 3);
   fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 3);
-  EXPECT_TRUE(Release(id));
-  EXPECT_EQ(Remaining(), 5);
-}
-
-// The store may have the report of the lease, but this server does not know. So this server sends
-// the release until the store answers.
-TEST_F(LeaseTest, LeaseIsReleasedWhileItIsReported_ItsSlotsAreFreeAfterward) {
-  SetRules({RuleOf("r", {Slots(5)})});
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string id = Take(2);
   store_.failing = StoreFailure::kTimeout;
-  store_.decides_unheard = true;
-  fallback_.Reconcile();
   EXPECT_TRUE(Release(id));
+  fallback_.Reconcile();
   store_.failing.reset();
-  EXPECT_EQ(Remaining(), 3);
   fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 5);
 }

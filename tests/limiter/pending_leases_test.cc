@@ -73,28 +73,6 @@ TEST(PendingLeases, ReleaseOfAReportedLease_IsReportedUntilTheLeaseExpires) {
   EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty());
 }
 
-// If the store no longer has the lease, another server has released it.
-TEST(PendingLeases, LeaseIsInTheStore_RenewalDoesNotEnterItAgain) {
-  PendingLeases leases;
-  leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
-  EXPECT_FALSE(leases.IsInStore(IdOf(1)));
-  auto taken = leases.Take(10, kNow);
-  EXPECT_FALSE(leases.IsInStore(IdOf(1))) << "on its way";
-  leases.PutBack(taken.at(0));
-  taken = leases.Take(10, kNow);
-  EXPECT_FALSE(taken.at(0).renewed) << "the store may not have it";
-  leases.Renewed(IdOf(1), kNow + seconds(20));
-  leases.Applied(taken.at(0));
-  EXPECT_FALSE(leases.IsInStore(IdOf(1))) << "the renewal is not";
-  taken = leases.Take(10, kNow);
-  EXPECT_TRUE(taken.at(0).renewed);
-  leases.PutBack(taken.at(0));
-  taken = leases.Take(10, kNow);
-  EXPECT_TRUE(taken.at(0).renewed);
-  leases.Applied(taken.at(0));
-  EXPECT_TRUE(leases.IsInStore(IdOf(1)));
-}
-
 TEST(PendingLeases, ReleasedLease_IsNotRenewed) {
   PendingLeases leases;
   leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
