@@ -35,9 +35,9 @@
 --             per check:  for each of its groups how many checks the group grants, then per counter
 --                         of the group its snapshot from before the check: 3 numbers (see the
 --                         algorithm's C++ header). In modes 3 to 8, except coalesced charges, a
---                         counter has instead: whether it admits (0, 1; mode 6 of slots: whether
---                         the lease held slots), units dropped (mode 6 of slots: by how much the
---                         limit in force has risen), its snapshot from after the check.
+--                         counter has instead: whether it admits (0, 1), units dropped (mode 6 of
+--                         slots: by how much the limit in force has risen), its snapshot from
+--                         after the check.
 --                         For lease 2 in these modes, see decide_record in record.lua.
 --                         For lease 3, then per counter the grant (units, its generation, its life)
 --                         and the units that are out (grants.lua).

@@ -295,7 +295,7 @@ local function deciders(run)
       admitted[i] = 1
       if mode == CHARGE then
         admitted[i] = limit.algorithm.grants(limit, request, numbers[costs + i], 1, a, b, c)
-      elseif mode == RENEW or mode == SETTLE then
+      elseif mode == RENEW then
         admitted[i] = limit.algorithm.holds(a, request) and 1 or 0
       end
       group_admits[group] = min(group_admits[group] or 1, admitted[i])

@@ -210,7 +210,7 @@ local function recorders(run)
       if mode == CHARGE then
         local cost = kind.holds and numbers[costs + i] or 0
         admits = kind.grants(limit, request, cost, 1, a, b, c)
-      elseif kind.holds and (mode == SETTLE or mode == RENEW and held[i] > 0) then
+      elseif mode == RENEW and kind.holds and held[i] > 0 then
         admits = kind.holds(a, request) and 1 or 0
       end
       admitted[i] = admits

@@ -175,7 +175,7 @@ HoldResult LeaseCall::ResultOf(const Adaptation& adapt) const {
 void LeaseCall::CountHolds() const {
   for (std::size_t i = 0; i < counters.size(); ++i) {
     const Adaptation* const adapt = AdaptationOf(*counters[i].limit);
-    if (adapt == nullptr || !counters[i].verdict.admitted) continue;  // the slots had expired
+    if (adapt == nullptr) continue;
     const LeaseName::Counter& named = name_.counters[i];
     limiter_.RulesForThisThread()->CountHold(LeaseName::DomainOf(named), LeaseName::RuleOf(named),
                                              ResultOf(*adapt), counters[i].verdict.dropped);

@@ -105,8 +105,7 @@ class StoreCheck : public CheckParameters {
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
 
-  // out: group 0 admits, or for kRenew, the lease was renewed, or for kSettle, the lease held slots
-  // of all concurrency limits. False if a counter failed.
+  // out: group 0 admits, or for kRenew, the lease was renewed. False if a counter failed.
   bool admitted = false;
   // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
   // settled, until kSettlesFor after `lease_ends`.

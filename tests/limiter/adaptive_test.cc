@@ -115,34 +115,6 @@ TEST_F(AdaptiveLeaseTest, StoreFails_LastLimitIsBroughtWithinTheBoundsOfTheRule)
   EXPECT_EQ(LimitNow(), 20);
 }
 
-TEST_F(AdaptiveLeaseTest, LeaseIsReleasedTwiceOrAfterItsEnd_IsCountedAtMostOnce) {
-  const std::string twice = Take(1);
-  const std::string late = Take(1);
-  End(twice);
-  End(twice);
-  EXPECT_EQ(Holds("in_time"), 1);
-  clock_.Advance(seconds(30));
-  End(late);
-  EXPECT_EQ(Holds("too_slow"), 0);
-  store_.failing = StoreFailure::kUnreachable;
-  const std::string here = Take(1);
-  clock_.Advance(seconds(30));
-  store_.failing.reset();
-  End(here);
-  EXPECT_EQ(Holds("in_time") + Holds("too_slow"), 1);
-}
-
-// The lease can still be settled, but its slots have expired.
-TEST_F(AdaptiveLeaseTest, LeaseOfUnitsIsSettledAfterItsEnd_HoldIsNotCounted) {
-  CheckRequest request;
-  request.lease_ttl = seconds(20);
-  const std::string id = Ask(request).lease.value().id;
-  clock_.Advance(seconds(20));
-  const auto settled = CallLease(limiter_, LeaseCall::Action::kSettle, id);
-  EXPECT_EQ(settled->outcome, LeaseOutcome::kSettled);
-  EXPECT_LT(Holds("too_slow"), 1);
-}
-
 TEST_F(AdaptiveLeaseTest, LeaseId_HasTheTimeWhenTheLeaseWasTaken_AndIsParsed) {
   const std::string id = Take(1);
   const auto name = LeaseName::Parse(id);

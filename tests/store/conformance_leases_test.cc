@@ -47,17 +47,6 @@ TEST_P(LeasesTest, Release_OfALeaseWithoutSlots_FreesNoOtherSlots) {
   EXPECT_EQ(Release(MakeLease(9, seconds(60))).remaining, 3);
 }
 
-TEST_P(LeasesTest, Release_SaysWhetherTheLeaseHeldSlots) {
-  EXPECT_FALSE(Release(first_).admitted) << "no such counter";
-  Take(first_, 2);
-  Take(second_, 1);
-  EXPECT_FALSE(Release(MakeLease(9, seconds(60))).admitted);
-  EXPECT_TRUE(Release(first_).admitted);
-  EXPECT_FALSE(Release(first_).admitted) << "again";
-  clock_.Advance(seconds(60));
-  EXPECT_FALSE(Release(second_).admitted) << "expired";
-}
-
 TEST_P(LeasesTest, UnrenewedLease_ExpiresAfterItsTtl_NotBefore) {
   Take(MakeLease(1, seconds(10)), 5);
   ExpectOpensAfter(kFive, seconds(10));

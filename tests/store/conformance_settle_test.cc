@@ -92,9 +92,7 @@ TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_UpToTheMaximumDebt) {
 
 TEST_P(SettleTest, SettledAsTaken_OnlySlotsAreReleased) {
   Take({bucket_, window_, slots_}, 400);
-  const auto settled = Settle({bucket_, window_, slots_}, kAsTaken);
-  EXPECT_EQ(settled->settled, Settled::kSettled);
-  EXPECT_TRUE(settled->counters[2].verdict.admitted) << "the slots were held";
+  EXPECT_EQ(Settle({bucket_, window_, slots_}, kAsTaken)->settled, Settled::kSettled);
   EXPECT_EQ(Remaining(bucket_), 600);
   EXPECT_EQ(Remaining(window_), 600);
   EXPECT_EQ(Remaining(slots_), 5);
@@ -147,15 +145,6 @@ TEST_P(SettleTest, ShadowRuleThatDenies_IsNotUnderTheLease) {
   EXPECT_EQ(settled->counters[1].held, Held::kNothing);
   EXPECT_EQ(Remaining(window_), 500);
   EXPECT_EQ(Remaining(shadow), 100);
-}
-
-TEST_P(SettleTest, LeaseHasEnded_SettlementSaysThatItsSlotsHadExpired) {
-  Take({window_, slots_}, 400);
-  clock_.Advance(seconds(60));
-  const auto settled = Settle({window_, slots_}, 0);
-  EXPECT_EQ(settled->settled, Settled::kSettled);
-  EXPECT_TRUE(settled->counters[0].verdict.admitted);
-  EXPECT_FALSE(settled->counters[1].verdict.admitted);
 }
 
 TEST_P(SettleTest, UnsettledLease_StaysCharged_CanBeSettledUntilTenMinutesAfterItsEnd) {

@@ -119,12 +119,11 @@ void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost) {
 
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
   if (checks.demand.mode == Mode::kCharge) return Grants(limit, state, checks.demand, 1) == 1;
-  const bool renews = checks.demand.mode == Mode::kRenew;
-  if (!renews && checks.demand.mode != Mode::kSettle) return true;
+  if (checks.demand.mode != Mode::kRenew) return true;
   return WithOwn(limit, state, [&](const auto& algorithm, const auto& own) {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases)
       return algorithm.Holds(own, *checks.lease);
-    return !renews;
+    return false;
   });
 }
 
