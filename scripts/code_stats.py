@@ -21,7 +21,7 @@ MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+
 # Leases of units need 1,600, Admin.Watch 600, replay 2,200, top and console 1,250,
 # limits that follow the load 500, prefetch 736, charges in flight and late grants 37, places of networks 29,
 # the order of batches while slots move 26, numbers and UTF-8 in flags 21, memory returned after a load 27,
-# leases, shares and owed units after outages 135, converted rules that are exact and tested 110,
+# shares, owed units and leases after outages 113, converted rules that are exact and tested 110,
 # callers, settings, paths and flags 68,
 # longer messages 19, copies of the texts of checks 15, the end of chunked bodies 1, bounds on fields 70,
 # settling by the stored bucket 84, unreadable counters and the charges of a stopping server 90,
@@ -29,7 +29,7 @@ MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+
 # longer texts of errors and settings 20, keys that are hashed once 31, connections with unread input 22,
 # hosts after a comma 4, first causes of errors 6,
 # sets of a control plane that wait for rule files 22, leases of shadow rules and headers given twice 19.
-MOST_LINES_OF_CODE = 37854
+MOST_LINES_OF_CODE = 37832
 MOST_LINES_OF_A_CLASS = 600
 # The maximum numbers of files of `src` in which one setting, or one metric, is named.
 MOST_FILES_OF_A_SETTING = 3

@@ -350,9 +350,8 @@ void Fallback::OnReconciled(Settlement& settlement) {
   if (auto* const change = settlement.change(); change != nullptr) {
     if (failure) {
       leases.PutBack(*change, pause);
-    } else {
-      leases.Applied(*change);
-      if (change->units && change->released) OnSettled(settlement);
+    } else if (change->units && change->released) {
+      OnSettled(settlement);
     }
   } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
     charges.Settle(*charge);
