@@ -84,8 +84,9 @@ Result<void> CallerAccess::TakeIdentities() {
   return {};
 }
 
-Result<std::vector<SecretDigest>> CallerAccess::ReadFile(const Caller& caller, const Tokens& tokens,
-                                                         const Tokens& previous) {
+Result<std::vector<SecretDigest>> CallerAccess::ReadTokenFile(const Caller& caller,
+                                                              const Tokens& tokens,
+                                                              const Tokens& previous) {
   const auto fail = [&caller](std::string_view why) {
     return InvalidArgument(fmt::format("callers.{}: token_file: {}", caller.name, why));
   };
@@ -108,7 +109,7 @@ CallerAccess::Tokens CallerAccess::ReadTokens(const Tokens& previous,
   Tokens tokens;
   for (const Caller& caller : callers_) {
     if (caller.token_file.empty()) continue;
-    const auto read = ReadFile(caller, tokens, previous);
+    const auto read = ReadTokenFile(caller, tokens, previous);
     if (read) {
       for (const SecretDigest& token : *read) tokens.emplace(token, &caller);
       continue;

@@ -63,8 +63,8 @@ class CallerAccess {
   CallerAccess(std::vector<Caller> callers, MetricsRegistry& metrics);
   Result<void> TakeIdentities();
   // The tokens in the caller's file. Fails if another caller has one of them.
-  static Result<std::vector<SecretDigest>> ReadFile(const Caller& caller, const Tokens& tokens,
-                                                    const Tokens& previous);
+  static Result<std::vector<SecretDigest>> ReadTokenFile(const Caller& caller, const Tokens& tokens,
+                                                         const Tokens& previous);
   // If a caller's file cannot be used, adds the cause to `errors` and takes the caller's tokens
   // from `previous`.
   Tokens ReadTokens(const Tokens& previous, std::vector<std::string>& errors) const;

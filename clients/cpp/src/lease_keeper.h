@@ -77,8 +77,8 @@ class LeaseKeeper {
   void RenewDue(Clock::time_point now);
   std::vector<std::function<void()>> TakeDue(Clock::time_point now);
   Clock::time_point NextDue(Clock::time_point now) const;
-  // Plans the next attempt of a call that has failed. Returns false if there is none. Requires that
-  // the caller holds mutex_.
+  // Plans to attempt a failed call again. Returns false if it must not be attempted again.
+  // REQUIRES: the caller holds mutex_.
   template <class Call>
   bool Repeat(Call& call, const grpc::Status& status, void (LeaseKeeper::*attempt)(Call));
   void AttemptRelease(Repeated<v1::ReleaseLeaseRequest> release);

@@ -76,8 +76,8 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
 void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
 // Whether the counter admits a check of a mode other than kConsume and kPeek. For kCharge, returns
-// whether a check of the same units would be admitted. For kRenew, and for kSettle of slots,
-// returns whether the lease holds slots. Otherwise, returns true.
+// whether a check of the same units would be admitted. For kRenew, returns whether the lease holds
+// slots. Otherwise, returns true.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.

@@ -197,7 +197,6 @@ struct LeakyBucket : CommonFacts {
     return {std::max<std::int64_t>(0, shared.Capacity() - free), seen.last};
   }
 
-  // Units that have not drained.
   // As TokenBucket's function.
   void ChangeRate(State& state, const LeakyBucket& other) {
     if (period != other.period) state.level = Used(state) * other.period.count();
@@ -206,6 +205,7 @@ struct LeakyBucket : CommonFacts {
     queue = std::min(std::max(queue, other.queue), TokenBucket::kMaxCapacity / period.count() - 1);
   }
 
+  // Units that have not drained.
   std::int64_t Used(const State& state) const { return CeilDiv(state.level, period.count()); }
 
  private:

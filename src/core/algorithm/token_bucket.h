@@ -220,9 +220,9 @@ struct TokenBucket : CommonFacts {
   // Changes this limit, from ForCharges, to the rate of `other`. As many tokens are missing as
   // before.
   void ChangeRate(State& state, const TokenBucket& other) {
-    const std::int64_t missing = Used(state);
-    const bool is_finer = period == other.period;  // then parts of a token are kept, too
-    const std::int64_t lacks = is_finer ? Capacity() - state.level : missing * other.period.count();
+    // With the same period, parts of a token are kept, too.
+    const std::int64_t lacks =
+        period == other.period ? Capacity() - state.level : Used(state) * other.period.count();
     rate = other.rate;
     period = other.period;
     burst = std::min(std::max(burst, other.burst), kMaxCapacity / period.count());

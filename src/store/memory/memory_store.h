@@ -37,7 +37,7 @@ class MemoryStore final : public Store {
     // At least 1, at most 64.
     std::size_t shards = 64;
     // Whether a bucket that starts empty is new as soon as it has expired, as in Redis. If not, it
-    // is new only after it has been dropped.
+    // is new only after it has been dropped: for tests that control themselves when counters end.
     bool forgets = true;
   };
   // The maximum number of open leases of units. A check that would open one more fails with

@@ -36,7 +36,8 @@ class WaitingLimit {
   }
 
  private:
-  // Unless `max_pending` is less, at least so many checks may wait. A message may have as many.
+  // The limit never falls below this number of checks, which one message may have, unless
+  // `max_pending` is less.
   static constexpr std::size_t kLeast = 1000;
 
   const std::size_t max_pending_;
